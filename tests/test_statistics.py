@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vestige.errors import ParameterError
 from vestige.statistics import Joint, LeastSquares, Mean, Moments, Present, Products, Ratio, Shares, Statistic
 from vestige.statistics.kernels import find_share, find_weights, find_worth
 from vestige.statistics.present_means import PresentMeans
@@ -182,3 +183,51 @@ def test_a_share_that_noise_has_put_below_zero_counts_as_none() -> None:
     alone = [each.step(before[3 * i : 3 * i + 3], rows[:, [i]], weights, 0.25) for i in range(2)]
     assert many.step(before, rows, weights, 0.25) == pytest.approx(np.concatenate(alone), rel=1e-12)
     assert alone[0] == pytest.approx([0.25, rows[:, 0].mean(), rows[:, 0].var()])
+
+
+MERGED = {
+    "mean": Mean(3),
+    "shares": Shares((0.2, 1.0)),
+    "moments": Moments(4),
+    "products": Products(3, tuple(combinations_with_replacement(range(3), 2)), centred=True),
+    "products about zero": Products(3, ((0, 1), (2, 2)), centred=False),
+    "least squares": LeastSquares(2, 1, intercept=True),
+    "through the origin": LeastSquares(2, 1, intercept=False),
+    "ratio": Ratio(),
+}
+
+
+@pytest.mark.parametrize("name", MERGED)
+@pytest.mark.parametrize("sizes", [(250, 250), (499, 1), (1, 1, 498), (3, 7, 90, 400), (100,) * 5])
+@pytest.mark.parametrize("far", [0.0, 1e4])
+def test_parts_merge_into_the_statistic_of_all(name: str, sizes: tuple[int, ...], far: float) -> None:
+    """Parts of one record too, and parts that are unlike each other."""
+    statistic = MERGED[name]
+    columns = {"shares": 1, "moments": 1, "ratio": 2}.get(name, 3)
+    rows = np.random.default_rng(0).gumbel(size=(500, columns)) + far
+    rows[100:] += 5.0
+    if name == "ratio":
+        rows[: sizes[0], 1] = 0.0  # a part without a ratio
+    ends = np.cumsum(sizes)[:-1]
+    parts = [statistic.step(None, part, np.ones(len(part)), 1.0) for part in np.split(rows, ends)]
+    merged = statistic.merge(np.array(parts), np.array(sizes) / 500)
+    whole = statistic.step(None, rows, np.ones(500), 1.0)
+    assert merged == pytest.approx(whole, rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("far", [1e2, 1e4, 3e4])
+def test_least_squares_of_predictors_far_from_zero_without_an_intercept(far: float) -> None:
+    """They are nearly collinear; the residuals, which are far smaller, are not lost for that."""
+    rows = np.random.default_rng(0).gumbel(size=(500, 3)) + far
+    statistic, estimate = LeastSquares(2, 1, intercept=False), None
+    for n in range(10, 501, 10):
+        estimate = statistic.step(estimate, rows[n - 10 : n], np.ones(10), 10 / n)
+    slopes, rest, _, _ = np.linalg.lstsq(rows[:, :2], rows[:, 2], rcond=None)
+    assert estimate is not None
+    assert estimate[3:5] == pytest.approx(slopes, rel=1e-6)
+    assert estimate[5] == pytest.approx(rest[0] / 500, rel=1e-5)
+
+
+def test_a_statistic_that_does_not_say_how_refuses_to_merge() -> None:
+    with pytest.raises(ParameterError, match=r"Present does not say how .* define its merge"):
+        Present(Mean(1)).merge(np.ones((2, 2)), np.full(2, 0.5))

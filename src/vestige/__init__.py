@@ -5,6 +5,7 @@ Guarantee: the import is light, and `__all__` is the whole public surface; held 
 
 from vestige import audit, channels, checks, operations, paper, policies, statistics, store, subset, theory
 from vestige.clock import Clock
+from vestige.combination import combine
 from vestige.errors import (
     CheckError,
     DataError,
@@ -145,6 +146,7 @@ __all__ = [
     "audit",
     "channels",
     "checks",
+    "combine",
     "open_reader",
     "open_store",
     "operations",

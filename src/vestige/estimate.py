@@ -27,6 +27,8 @@ else:
     from typing import TypeVar
 
 _ACCURACY = ("standard_error", "lower", "upper")
+_UNTOLD = ("policy", "basis")
+"""What only `vestige.combine` reads."""
 _SHOWN = 20
 """The number of rows of an estimate that a notebook shows."""
 
@@ -47,6 +49,9 @@ class Estimate:
         oldest_age: the number of rounds since the oldest of them arrived.
         column_names: the names of the columns of a record; empty where they are not known.
         labels: the name of each number of `value`; empty where they are not known.
+        policy: the policy that answered; None where no stream asked it.
+        basis: what the policy needs to combine the estimate with others, such as the numbers that it tracks or the
+            state of a sketch; None if it needs nothing. Neither this nor the policy is in `to_dict` or in rows.
         errors: the fields that are standard errors, each with the field that it is the error of.
 
     Example:
@@ -66,20 +71,22 @@ class Estimate:
     oldest_age: int = field(default=0, kw_only=True)
     column_names: tuple[str, ...] = field(default=(), kw_only=True)
     labels: tuple[str, ...] = field(default=(), kw_only=True)
+    policy: object = field(default=None, repr=False, kw_only=True)
+    basis: object = field(default=None, repr=False, kw_only=True)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert the estimate to plain data, as for JSON.
 
         Returns:
-            A dictionary with a key for each attribute: numbers, texts, flags, None, or lists of these. Arrays become
-            lists of their rows, bytes hexadecimal digits; a number that is not finite becomes None. Only a bundle has
-            dictionaries in it: its answers by metric.
+            A dictionary with a key for each attribute but `policy` and `basis`: numbers, texts, flags, None, or lists
+            of these. Arrays become lists of their rows, bytes hexadecimal digits; a number that is not finite becomes
+            None. Only a bundle has dictionaries in it: its answers by metric.
 
         Example:
             >>> Estimate(np.array([1.5, np.nan]), t=2).to_dict()["value"]
             [1.5, None]
         """
-        return {each.name: _to_plain(getattr(self, each.name)) for each in fields(self)}
+        return {each.name: _to_plain(getattr(self, each.name)) for each in fields(self) if each.name not in _UNTOLD}
 
     def list_numbers(self) -> Iterator[dict[str, Any]]:
         """List the numbers of the answer, by default those of `value`.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.clock import Clock
-from vestige.errors import NoRecordsError
+from vestige.errors import NoRecordsError, ParameterError
 from vestige.estimate import E_co
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
@@ -231,6 +231,43 @@ class Policy(ABC, Generic[E_co]):
         Raises:
             NoRecordsError: the records that carry the answer are not all there.
         """
+
+    def combine(self, parts: Sequence[E_co]) -> E_co:  # noqa: ARG002
+        """Combine the answers of several streams of this policy into that for all of their records.
+
+        `vestige.combine` checks them before, and fills in afterwards what a stream fills in.
+
+        Args:
+            parts: the answers of the streams, or of such combinations; no record is in two of them.
+
+        Returns:
+            the answer for all records, with the `basis` that it takes to combine it once more.
+
+        Raises:
+            ParameterError: it cannot be done, as by default.
+            NoAnswerError: what is known of all records does not determine an answer.
+        """
+        raise ParameterError(
+            f"estimates of {type(self).__name__} cannot be combined, because it does not define how; keep these "
+            "records in one stream, or define its combine"
+        )
+
+
+def stands_alone(policy: Policy) -> bool:
+    """Tell whether each record stands for itself alone, as in a window.
+
+    Args:
+        policy: the policy that keeps it.
+
+    Returns:
+        whether it does.
+
+    Example:
+        >>> from vestige import Mean, Window
+        >>> stands_alone(Window()), stands_alone(Mean())
+        (True, False)
+    """
+    return policy.needs_records and not policy.all_or_nothing
 
 
 def split_encoded(clock: Clock, retained: Records) -> tuple[Records, Records]:

@@ -47,7 +47,7 @@ def _flatten(part: object) -> Floats:
     if isinstance(part, str | bytes):
         return np.frombuffer(part.encode() if isinstance(part, str) else part, np.uint8).astype(np.float64)
     if isinstance(part, Estimate):
-        part = [getattr(part, field.name) for field in fields(part) if field.name != "notes"]
+        part = [getattr(part, field.name) for field in fields(part) if field.name not in ("notes", "policy")]
     if isinstance(part, Mapping):
         part = [*part, *part.values()]
     if isinstance(part, tuple | list):

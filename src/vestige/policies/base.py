@@ -8,9 +8,9 @@ Guarantee: one update at a time and many at once give the same state; held by te
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from vestige.errors import ParameterError
 from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise
 from vestige.policies.named_policy import NamedPolicy
-from vestige.policies.rounding import ALIKE, note_rounding
+from vestige.policies.rounding import ALIKE, bound_rounding, combine_bounds, combine_rounding, note_rounding
 from vestige.policy import count_waiting, make_lost_error, mask_arrivals
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
@@ -47,6 +47,56 @@ MAX_PRODUCT_COLUMNS = 2_000
 MAX_NOISY_NUMBERS = 2_000
 """The most numbers through which the noise of each is followed to the standard errors."""
 NOISE_LEFT_OUT = f"Standard errors leave the noise out, since there are more than {MAX_NOISY_NUMBERS:,} numbers."
+
+
+class Basis(NamedTuple):
+    """What an answer was concluded from, so that it can be combined with others.
+
+    Attributes:
+        numbers: what the statistic tracks; shape (size,).
+        worth: the number of equally weighted records that they rest on.
+        rounding: about how far each may be off by rounding, in standard deviations of a record.
+        bound: how far each may be off by encoding at most, in standard errors; see `bound_rounding`.
+        noise: the standard deviation of the noise in each.
+        notes: what is to be said of how they were encoded; if anything is, the answer may have missed.
+
+    Example:
+        >>> Basis(np.array([1.5]), 100.0, 1e-9, 0.0).notes
+        ()
+    """
+
+    numbers: Floats
+    worth: float
+    rounding: float
+    bound: float
+    noise: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def find_bases(parts: Sequence[Estimate]) -> list[Basis]:
+    """Find what answers were concluded from.
+
+    Args:
+        parts: the answers.
+
+    Returns:
+        what each was concluded from.
+
+    Raises:
+        ParameterError: one of them does not say it.
+
+    Example:
+        >>> find_bases([Estimate(1.5, basis=Basis(np.array([1.5]), 100.0, 1e-9, 0.0))])[0].worth
+        100.0
+    """
+    bases = [part.basis for part in parts]
+    for i, basis in enumerate(bases):
+        if not isinstance(basis, Basis):
+            raise ParameterError(
+                f"estimates[{i}] does not have the basis that it was concluded from; pass what the method `estimate` "
+                "of a stream returns, unchanged"
+            )
+    return bases  # type: ignore[return-value]
 
 
 def check_half_life(half_life: float | None) -> None:
@@ -327,6 +377,9 @@ class Encoded(NamedPolicy[E_co]):
         else:
             made = self._conclude_for(numbers, worth, rounding, clock, retained)
         made = replace(made, notes=made.notes + notes, missed=True) if notes else made
+        noise = self._find_noise(clock, retained)
+        basis = Basis(numbers, worth, rounding, bound_rounding(rounding, worth), noise, notes)
+        made = replace(made, basis=basis)
         return self.complete(made, clock, retained, clock.encoded + count_waiting(clock, retained))
 
     def complete(self, made: E_co, clock: Clock, retained: Records, counted: int) -> E_co:  # type: ignore[misc]  # noqa: ARG002
@@ -342,6 +395,55 @@ class Encoded(NamedPolicy[E_co]):
             the answer.
         """
         return made
+
+    def combine(self, parts: Sequence[E_co]) -> E_co:
+        """Conclude the answer for all records from the merged numbers of the parts; see `Policy.combine`."""
+        if self.half_life is not None:
+            raise ParameterError(
+                f"half_life={self.half_life} counts each record by how many came after it in its own stream, so that "
+                "estimates of several streams cannot be combined; use half_life=None, or one stream"
+            )
+        bases = find_bases(parts)
+        worths = np.array([basis.worth for basis in bases])
+        merged = Basis(
+            self.statistic.merge(np.array([basis.numbers for basis in bases]), worths / worths.sum()),
+            float(worths.sum()),
+            combine_rounding(worths, np.array([basis.rounding for basis in bases])),
+            combine_bounds(np.array([basis.bound for basis in bases])),
+            float(np.sqrt(((worths * [basis.noise for basis in bases]) ** 2).sum()) / worths.sum()),
+            tuple(dict.fromkeys(note for basis in bases for note in basis.notes)),
+        )
+        made = replace(self.conclude_merged(merged, parts), basis=merged)
+        notes = tuple(f"Of one or more of the combined estimates: {note}" for note in merged.notes)
+        return replace(made, notes=made.notes + notes, missed=True) if notes else made
+
+    def conclude_merged(self, merged: Basis, parts: Sequence[E_co]) -> E_co:  # noqa: ARG002
+        """Conclude the answer for all records from merged numbers; by default what `conclude` gives.
+
+        Args:
+            merged: the numbers, and how far they may be off.
+            parts: the answers for the parts of the records.
+
+        Returns:
+            the answer, whose bounds hold if those of the parts do.
+        """
+        return self.conclude(merged.numbers, merged.worth, merged.rounding)
+
+    def complete_merged(self, made: E_co, parts: Sequence[E_co]) -> E_co:  # type: ignore[misc]  # noqa: ARG002
+        """Fill in what `complete` fills in, from the answers for the parts of the records; by default nothing.
+
+        Args:
+            made: the answer for all records, with its notes.
+            parts: the answers for the parts.
+
+        Returns:
+            the answer.
+        """
+        return made
+
+    def _find_noise(self, clock: Clock, retained: Records) -> float:  # noqa: ARG002
+        """The standard deviation of the noise in each number."""
+        return 0.0
 
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:  # noqa: ARG002
         """What `conclude` gives; what is known of the clock and the records may be included."""

@@ -21,10 +21,11 @@ from vestige import channels, statistics
 from vestige.channels.layout import find_relative_precision
 from vestige.channels.leading import Leading
 from vestige.clock import Clock
+from vestige.combination import note_restarts, sum_up
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.noise import SURE, Noise
-from vestige.policies.base import Encoded, check_half_life
+from vestige.policies.base import Basis, Encoded, check_half_life
 from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
@@ -62,6 +63,7 @@ _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
+_LACKING = "Not covered are {:,} of the {:,} combined estimates, which have records of it and no answer."
 _HIDDEN = "too few records have its columns to tell their number from the noise"
 _SHARES = ("shares", ", or use histogram for shares of numbers")
 _TEXTS = ("distinct[text]", "")
@@ -499,8 +501,12 @@ class Bundle(Encoded[BundleEstimate]):
                 error = self._find_rare_error(made.shares[",".join(names)], clock)
                 part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
+                basis = part.basis
+                if isinstance(basis, Basis) and isinstance(made.basis, Basis):
+                    basis = basis._replace(notes=made.basis.notes)
                 answers[name] = replace(
                     part,
+                    basis=basis,
                     notes=part.notes + made.notes if name not in sketched else part.notes,
                     missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
@@ -519,6 +525,65 @@ class Bundle(Encoded[BundleEstimate]):
             missed=made.missed or missed,
             problems={name: found[name] for name in answers if name in found},
             counts=counts,
+        )
+
+    def combine(self, parts: Sequence[BundleEstimate]) -> BundleEstimate:
+        """Combine the answers of each metric; see `Policy.combine`.
+
+        A metric covers the parts that have an answer. Where one has records of it and no answer, a note says so.
+        """
+        if self.half_life is not None:
+            return super().combine(parts)  # which says why not
+        answers: dict[str, Estimate | None] = {}
+        problems = {name: problem for part in parts for name, problem in part.problems.items()}
+        counts: dict[str, int] = {}
+        for name, _, policy in self._list_metrics():
+            counts[name] = sum(part.counts[name] for part in parts if part.answers[name] is not None)
+            try:
+                answers[name] = _combine_metric(name, policy, parts)
+            except NoAnswerError as problem:
+                answers[name], problems[name] = None, str(problem)
+        problems = {name: problem for name, problem in problems.items() if answers[name] is None}
+        return self._join_answers(parts, answers, problems, counts)
+
+    def complete_merged(self, made: BundleEstimate, parts: Sequence[BundleEstimate]) -> BundleEstimate:
+        """Say of each statistic how many records it counts; see `Encoded.complete_merged`."""
+        total, answers = sum(part.counted for part in parts), dict(made.answers)
+        counts = {name: round(made.shares[",".join(names)] * total) for name, names, _ in self._list_metrics()}
+        for name, names, policy in self._list_metrics():
+            answer = answers[name]
+            if answer is not None:
+                labels = tuple(label.removesuffix(f" of {','.join(names)}") for label in policy.labels(names))
+                whole = sum_up(answer, parts)
+                answers[name] = replace(
+                    whole,
+                    notes=answer.notes + made.notes,
+                    missed=answer.missed or made.missed,
+                    counted=counts[name],
+                    column_names=names,
+                    labels=labels,
+                    policy=None,
+                )
+        joined = self._join_answers(parts, answers, dict(made.problems), counts)
+        return replace(joined, shares=made.shares, notes=made.notes + joined.notes, missed=made.missed or joined.missed)
+
+    def _join_answers(
+        self,
+        parts: Sequence[BundleEstimate],
+        answers: Mapping[str, Estimate | None],
+        problems: Mapping[str, str],
+        counts: Mapping[str, int],
+    ) -> BundleEstimate:
+        """The estimate that has these answers for all records."""
+        total = sum(part.counted for part in parts)
+        return BundleEstimate(
+            _join_values(answers),
+            answers,
+            {names: sum(part.shares[names] * part.counted for part in parts) / total for names in parts[0].shares},
+            problems,
+            counts,
+            notes=_join_notes(answers),
+            missed=any(answer is not None and answer.missed for answer in answers.values()),
         )
 
     def _count_unsteady(self, made: BundleEstimate, retained: Records, counted: int) -> dict[str, int]:
@@ -575,7 +640,8 @@ class Bundle(Encoded[BundleEstimate]):
                 count, each = states[tuple(self.column_names.index(column) for column in names)]
                 try:
                     _check_count(names, count)
-                    found[name] = count, policy.make_estimate(each[policy.sketch], count)
+                    made = policy.make_estimate(each[policy.sketch], count)
+                    found[name] = count, replace(made, basis=each[policy.sketch])
                 except NoAnswerError as problem:
                     found[name], problems[name] = (count, None), str(problem)
                 answer = found[name][1]
@@ -623,9 +689,26 @@ def _conclude(
         return CountEstimate(float(round(worth)), count_error)
     _check_count(names, worth)
     made: Estimate = policy.conclude(numbers, worth, rounding)
+    made = replace(made, basis=Basis(numbers, worth, rounding, bound_rounding(rounding, worth)))
     if isinstance(made, SumEstimate):
         return replace(made, encoding_error=made.encoding_error + np.abs(made.mean) * count_error)
     return made
+
+
+def _combine_metric(name: str, policy: NamedPolicy, parts: Sequence[BundleEstimate]) -> Estimate | None:
+    """The combined answer of one metric, and what it does not cover; None where no part has an answer."""
+    answered = [(part, answer) for part in parts if (answer := part.answers[name]) is not None]
+    lacking = sum(part.answers[name] is None and part.counts[name] > 0 for part in parts)
+    found = [answer for _, answer in answered]
+    if not found:
+        return None
+    made: Estimate = found[0] if len(found) == 1 else sum_up(policy.combine(found), found)
+    notes: tuple[str, ...] = ()
+    if len(found) > 1 and any(answer.since > part.since for part, answer in answered):
+        notes = note_restarts(found)  # of sketches, which start over by themselves
+    if lacking:
+        notes = (*notes, _LACKING.format(lacking, len(parts)))
+    return replace(made, notes=notes + made.notes, missed=True) if notes else made
 
 
 def _conclude_noisy(

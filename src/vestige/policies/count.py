@@ -100,3 +100,7 @@ class Count(NamedPolicy[CountEstimate]):
     def answer(self, clock: Clock, retained: Records) -> CountEstimate:
         """Answer with the number of records that updates have learned from, and of those that wait for the next."""
         return CountEstimate(float(clock.encoded + count_waiting(clock, retained)))
+
+    def combine(self, parts: Sequence[CountEstimate]) -> CountEstimate:
+        """Add up the numbers, and how far each may be off; see `Policy.combine`."""
+        return CountEstimate(sum(part.value for part in parts), sum(part.standard_error for part in parts))

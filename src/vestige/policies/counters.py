@@ -35,6 +35,22 @@ class Counters(NamedTuple):
     used: int
 
 
+def count_entries(state: bytes) -> int:
+    """Count the entries of a table, those that are not in use too.
+
+    Args:
+        state: twenty bytes for each entry.
+
+    Returns:
+        their number.
+
+    Example:
+        >>> count_entries(bytes(40))
+        2
+    """
+    return 8 * len(state) // ENTRY_BITS
+
+
 def unpack(state: bytes, size: int) -> Counters:
     """Read a table.
 

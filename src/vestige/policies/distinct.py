@@ -172,6 +172,26 @@ class Distinct(Stateful[DistinctEstimate]):
             missed=seen < counted,
         )
 
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Unite the sketches; see `Stateful.merge`."""
+        from datasketches import cpc_union  # noqa: PLC0415
+
+        united, total = cpc_union(self._log_buckets), 0
+        for state in states:
+            seen, sketch = self._restore(state)
+            total += seen
+            if seen:
+                united.update(sketch)
+        return total.to_bytes(_COUNT, "little") + united.get_result().serialize() + _END if total else self.first_state
+
+    def make_merged(self, state: bytes, counted: int) -> DistinctEstimate:
+        """Give the estimate and the bounds of a united sketch, which does not know the order in which values came.
+
+        Its standard error is ln 2 over the root of the number of buckets (Lang 2017).
+        """
+        made = self.make_estimate(state, counted)
+        return replace(made, standard_error=made.value * math.log(2.0) / math.sqrt(self.buckets))
+
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the number; see `NamedPolicy.labels`."""
         return ("distinct values",)

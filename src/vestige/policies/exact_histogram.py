@@ -6,7 +6,7 @@ tests/policies/test_histogram.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -91,10 +91,11 @@ class ExactHistogram(Stateful[HistogramEstimate]):
     def move(self, state: bytes, rows: Floats) -> bytes:
         """Count each record in its bin; see `Stateful.move`."""
         more = statistics.Shares(self.edges).atoms(rows).sum(axis=0)
-        most, packed = (1 << self.bits) - 1, 0
-        for i, count in enumerate(self._unpack(state)):
-            packed |= min(count + int(more[i]), most) << (i * self.bits)
-        return packed.to_bytes(len(state), "little")
+        return self._pack(count + int(new) for count, new in zip(self._unpack(state), more, strict=True))
+
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Add up the counts of each bin; see `Stateful.merge`."""
+        return self._pack(map(sum, zip(*map(self._unpack, states), strict=True)))
 
     def make_estimate(self, state: bytes, counted: int) -> HistogramEstimate:
         """Give counts and shares; see `Stateful.make_estimate`."""
@@ -115,3 +116,10 @@ class ExactHistogram(Stateful[HistogramEstimate]):
         """The count of each bin."""
         packed, most = int.from_bytes(state, "little"), (1 << self.bits) - 1
         return [(packed >> (i * self.bits)) & most for i in range(len(self.edges) + 1)]
+
+    def _pack(self, counts: Iterable[int]) -> bytes:
+        """The state of these counts, none of which is above the largest."""
+        most, packed = (1 << self.bits) - 1, 0
+        for i, count in enumerate(counts):
+            packed |= min(count, most) << (i * self.bits)
+        return packed.to_bytes(len(self.first_state), "little")

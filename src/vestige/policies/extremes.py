@@ -96,6 +96,11 @@ class Extremes(Stateful[ExtremesEstimate]):
         ends = np.array([np.minimum(low, rows.min(axis=0)), np.maximum(high, rows.max(axis=0))])
         return (ends + 0.0).tobytes()  # no minus zero: which of two zeros is found would depend on where rows end
 
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Take the smallest and the largest of all; see `Stateful.merge`."""
+        ends = np.array([np.frombuffer(state).reshape(2, self.dim) for state in states])
+        return np.array([ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)]).tobytes()
+
     def make_estimate(self, state: bytes, counted: int) -> ExtremesEstimate:  # noqa: ARG002
         """Give floats for one column, otherwise arrays; see `Stateful.make_estimate`."""
         low, high = np.frombuffer(state).reshape(2, self.dim)

@@ -8,7 +8,7 @@ tests/policies/test_histogram.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from vestige import statistics
 from vestige.errors import DataError, ParameterError
 from vestige.estimate import Estimate
 from vestige.noise import SURE, Noise
-from vestige.policies.base import Encoded, check_half_life
+from vestige.policies.base import Basis, Encoded, check_half_life, find_bases
 from vestige.policies.report import Remark, Report, format_label, format_number
 from vestige.policies.rounding import bound_rounding
 from vestige.statistics.shares import INDICATOR
@@ -249,6 +249,14 @@ class _Bins(Encoded[HistogramEstimate]):
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> HistogramEstimate:
         """Give shares, counts and their errors; see `Encoded.conclude`."""
         return conclude_shares(numbers, self.bins, worth, rounding, has_counts=self.half_life is None)
+
+    def conclude_merged(self, merged: Basis, parts: Sequence[HistogramEstimate]) -> HistogramEstimate:
+        """Add up counts and how far encoding may have put them off; see `Encoded.conclude_merged`."""
+        worths = np.array([basis.worth for basis in find_bases(parts)])
+        shares = worths @ np.array([part.value for part in parts]) / merged.worth
+        made = conclude_shares(shares, self.bins, merged.worth, 0.0, has_counts=True)
+        off = float(worths @ [part.encoding_error for part in parts])
+        return replace(made, encoding_error=off / merged.worth, count_error=off)
 
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> HistogramEstimate:
         """Give shares, counts and errors that include the noise; see `Encoded.conclude_noisy`."""

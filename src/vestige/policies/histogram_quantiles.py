@@ -16,7 +16,7 @@ import numpy as np
 
 from vestige import statistics
 from vestige.noise import SURE, Noise
-from vestige.policies.base import Encoded, check_half_life
+from vestige.policies.base import Basis, Encoded, check_half_life
 from vestige.policies.histogram import check_edges, parse_edges
 from vestige.policies.quantiles import (
     DEFAULT_PROBABILITIES,
@@ -93,18 +93,26 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> QuantilesEstimate:
         """Find the bin of each quantile, and interpolate in it; see `Encoded.conclude`."""
-        return self._conclude(numbers, worth, rounding, np.zeros(len(self.edges)))
+        return self._conclude(numbers, self._find_reach(bound_rounding(rounding, worth), worth))
+
+    def conclude_merged(self, merged: Basis, parts: Sequence[QuantilesEstimate]) -> QuantilesEstimate:  # noqa: ARG002
+        """Find the bins in which each quantile may be, whatever the signs of errors; see `Encoded.conclude_merged`."""
+        return self._conclude(merged.numbers, self._find_reach(merged.bound, merged.worth))
 
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> QuantilesEstimate:
         """Find the bins in which each quantile may be with this noise; see `Encoded.conclude_noisy`."""
-        return self._conclude(averages, worth, rounding, SURE * noise.cumulate()[:-1])
+        off = self._find_reach(bound_rounding(rounding, worth), worth)
+        return self._conclude(averages, off + SURE * noise.cumulate()[:-1])
 
-    def _conclude(self, numbers: Floats, worth: float, rounding: float, noise: Floats) -> QuantilesEstimate:
-        """The same, with the noise that the share below each edge may have."""
+    def _find_reach(self, bound: float, worth: float) -> Floats:
+        """How far encoding may have put the share below each edge off, from how many standard errors that may be."""
+        bins = np.arange(1, len(self.edges) + 1)  # below an edge, and above it; the shares of either tell the other
+        reach: Floats = bound * INDICATOR / np.sqrt(worth) * np.minimum(bins, len(self.edges) + 1 - bins)
+        return reach
+
+    def _conclude(self, numbers: Floats, off: Floats) -> QuantilesEstimate:
+        """The same from how far the share below each edge may be off."""
         edges, below = np.array(self.edges), np.clip(np.maximum.accumulate(np.cumsum(numbers[:-1])), 0.0, 1.0)
-        bins = np.arange(1, len(numbers))  # below an edge, and above it; the shares of either tell the other
-        each = bound_rounding(rounding, worth) * INDICATOR / np.sqrt(worth)
-        off = each * np.minimum(bins, len(numbers) - bins) + noise
         lower, upper, errors, notes = [], [], [], []
         for name, p in zip(name_quantiles(self.probabilities), self.probabilities, strict=True):
             under, over = np.flatnonzero(below + off < p), np.flatnonzero(below - off >= p)

@@ -20,7 +20,7 @@ from vestige import statistics
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import Estimate
-from vestige.policies.base import MAX_PRODUCT_COLUMNS, Encoded, check_half_life, find_max_magnitude
+from vestige.policies.base import MAX_PRODUCT_COLUMNS, Basis, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import SMALLEST
 from vestige.records import Records
@@ -234,6 +234,14 @@ class LinearRegression(Encoded[LinearEstimate]):
             condition,
             notes=_list_notes(condition, rounding, enough=worth > known, exact=not fit.noise.all()),
         )
+
+    def conclude_merged(self, merged: Basis, parts: Sequence[LinearEstimate]) -> LinearEstimate:  # noqa: ARG002
+        """Give the fit; where a part missed its target, its products are taken to be off by a standard error.
+
+        See `Encoded.conclude_merged`.
+        """
+        off = 1.0 / np.sqrt(merged.worth) if merged.notes else 0.0
+        return self.conclude(merged.numbers, merged.worth, max(merged.rounding, float(off)))
 
     def _conclude_off(
         self,

@@ -30,7 +30,7 @@ from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
 from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise, noise_scale
-from vestige.policies.base import NOISE_LEFT_OUT, Encoded
+from vestige.policies.base import NOISE_LEFT_OUT, Basis, Encoded
 from vestige.policies.bundle import Bundle, BundleEstimate
 from vestige.policies.correlation import Correlation
 from vestige.policies.count import Count
@@ -67,6 +67,7 @@ _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
 _ROOM = 8.0
 _VARIED = 3.0
+_SEVERAL = "Where a person has one record in each of k of the combined streams, mu is the root of k times as large."
 _LARGEST_BATCH = 2**20
 """The most records of a batch by default, whatever the noise is."""
 _MAX_BOUND = 1e50
@@ -304,19 +305,25 @@ class Private(Encoded[E_co]):
         try:
             return super().answer(clock, retained)
         except NoAnswerError as problem:
-            raise NoAnswerError(
-                f"{problem} ({self._describe_noise(clock, retained)}; use more records, larger batches or a larger "
-                "epsilon)"
-            ) from None
+            raise self._explain(problem, self._find_noise(clock, retained)) from None
 
     def complete(self, made: E_co, clock: Clock, retained: Records, counted: int) -> E_co:  # type: ignore[misc]
         """Note how much noise there is; see `Encoded.complete`."""
-        noise = self._describe_noise(clock, retained)
-        note = (
-            f"{noise[:1].upper()}{noise[1:]}, the price of epsilon={self.epsilon:g} and delta={self.delta:g} for one "
-            f"record, not for a person with several{_explain_errors(made)}."
-        )
+        note = self._note_noise(made, self._find_noise(clock, retained))
         return self.policy.complete(replace(made, notes=(*made.notes, note)), clock, retained, counted)
+
+    def combine(self, parts: Sequence[E_co]) -> E_co:
+        """Combine averages and their noise, and note how much of it is left; see `Policy.combine`."""
+        made = super().combine(parts)
+        note = self._note_noise(made, made.basis.noise)  # type: ignore[attr-defined]  # see Encoded.combine
+        return self.policy.complete_merged(replace(made, notes=(*made.notes, note, _SEVERAL)), parts)
+
+    def conclude_merged(self, merged: Basis, parts: Sequence[E_co]) -> E_co:  # noqa: ARG002
+        """Give what the policy concludes from averages with this noise; see `Encoded.conclude_merged`."""
+        try:
+            return self._conclude_with(merged.numbers, merged.noise, merged.worth, merged.rounding)
+        except NoAnswerError as problem:
+            raise self._explain(problem, merged.noise) from None
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
         """Write the same numbers into those of the kept records that are not leaving; nothing is learned without noise.
@@ -346,15 +353,36 @@ class Private(Encoded[E_co]):
 
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
         """What the policy concludes, with the noise that was added."""
-        scales = self.statistic.scales
-        noise = Noise(self.noise(clock, count_waiting(clock, retained)) * scales, np.zeros(len(scales)))
-        return self.policy.conclude_noisy(numbers * scales, noise, worth, rounding)
+        return self._conclude_with(numbers, self._find_noise(clock, retained), worth, rounding)
 
-    def _describe_noise(self, clock: Clock, retained: Records) -> str:
+    def _conclude_with(self, numbers: Floats, noise: float, worth: float, rounding: float) -> E_co:
+        """What the policy concludes from numbers with this noise in each."""
+        scales = self.statistic.scales
+        return self.policy.conclude_noisy(numbers * scales, Noise(noise * scales, 0.0 * scales), worth, rounding)
+
+    def _find_noise(self, clock: Clock, retained: Records) -> float:
+        """The standard deviation of the noise in each number."""
+        return self.noise(clock, count_waiting(clock, retained))
+
+    def _note_noise(self, made: Estimate, noise: float) -> str:
+        """How much noise there is, and what for, in a sentence."""
+        said = self._describe_noise(noise)
+        return (
+            f"{said[:1].upper()}{said[1:]}, the price of epsilon={self.epsilon:g} and delta={self.delta:g} for one "
+            f"record, not for a person with several{_explain_errors(made)}."
+        )
+
+    def _explain(self, problem: NoAnswerError, noise: float) -> NoAnswerError:
+        """The error where the noise may be why there is no answer."""
+        return NoAnswerError(
+            f"{problem} ({self._describe_noise(noise)}; use more records, larger batches or a larger epsilon)"
+        )
+
+    def _describe_noise(self, noise: float) -> str:
         """How much noise the averages carry, in words."""
         if self.policy.takes_missing:
             return "the averages of all metrics carry noise"
-        each = np.unique(self.noise(clock, count_waiting(clock, retained)) * self.statistic.scales)
+        each = np.unique(noise * self.statistic.scales)
         several = "" if len(each) == 1 else f" to {each[-1]:.3g}"
         return f"each average carries noise with standard deviation {each[0]:.3g}{several}"
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
-from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
+from vestige.policies.counters import ENTRY_BITS, Counters, count_entries, pack, unpack
 from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
-from vestige.types import Floats, Ints
+from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_floats, check_int, parse_count, show_value
 
 DEFAULT_PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -236,9 +236,22 @@ class Quantiles(Stateful[QuantilesEstimate]):
         used = summarize(np.ascontiguousarray(rows[:, 0]), values, gains, slacks, single, used)
         return pack(Counters(values, 2 * gains + single, slacks, used), self.size)
 
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Take all entries of all summaries, and add up what each of these knows of the rank of every value.
+
+        Between two entries of a summary, the number of records up to a value is at least that up to the entry below it,
+        and less than that up to the entry above it by the records of the very value of that one. See `Stateful.merge`.
+        """
+        tables = [_Summary.read(state) for state in states]
+        values = np.unique(np.concatenate([table.values for table in tables]))
+        low, high, single = map(np.array, zip(*(table.bound_ranks(values) for table in tables), strict=True))
+        least, gains = low.sum(axis=0), np.diff(low.sum(axis=0), prepend=0)
+        counters = Counters(values, 2 * gains + single.all(axis=0), high.sum(axis=0) - least, len(values))
+        return pack(counters, len(values))
+
     def make_estimate(self, state: bytes, counted: int) -> QuantilesEstimate:  # noqa: ARG002
         """Interpolate between the entries around each rank, within bounds; see `Stateful.make_estimate`."""
-        values, marked, slacks, used = unpack(state, self.size)
+        values, marked, slacks, used = unpack(state, count_entries(state))
         values, marked, slacks = values[:used], marked[:used], slacks[:used]
         gains, single = marked // 2, marked % 2 == 1
         last = np.cumsum(gains)  # the last rank of each value is at least this
@@ -262,6 +275,41 @@ class Quantiles(Stateful[QuantilesEstimate]):
         """Make a table of the quantiles; see `NamedPolicy.report`."""
         remarks = (Remark("These quantiles are or lie between values of single records, which may have been erased."),)
         return report_quantiles(estimate, columns, remarks)
+
+
+class _Summary(NamedTuple):
+    """The entries of a summary that are in use.
+
+    Attributes:
+        values: in ascending order.
+        last: the number of records up to each value is at least this.
+        slacks: and at most this much more.
+        own: so many records are of the very value at least.
+        single: whether all that an entry gained are such records.
+    """
+
+    values: Floats
+    last: Ints
+    slacks: Ints
+    own: Ints
+    single: Bools
+
+    @classmethod
+    def read(cls, state: bytes) -> _Summary:
+        """Read the state of `Quantiles`, or one that is merged."""
+        values, marked, slacks, used = unpack(state, count_entries(state))
+        gains, single = marked[:used] // 2, marked[:used] % 2 == 1
+        return cls(values[:used], np.cumsum(gains), slacks[:used], np.where(single, gains, 1), single)
+
+    def bound_ranks(self, values: Floats) -> tuple[Ints, Ints, Bools]:
+        """The least and the largest number of records up to each value, and where only its own were gained."""
+        after = np.searchsorted(self.values, values, side="right")
+        least = np.concatenate(([0], self.last))[after]
+        there = (after > 0) & (self.values[np.maximum(after, 1) - 1] == values)
+        above = np.concatenate((self.last + self.slacks - self.own, self.last[-1:]))[after]
+        above[after == 0] = 0
+        most = np.where(there, least + np.concatenate(([0], self.slacks))[after], above)
+        return least, most, ~there | np.concatenate(([True], self.single))[after]
 
 
 def _interpolate(rank: int, ranks: Floats, values: Floats) -> float:

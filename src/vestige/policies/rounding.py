@@ -69,6 +69,44 @@ def bound_rounding(rounding: float, worth: float) -> float:
     return min(_MARGIN * rounding * float(np.sqrt(worth)), _SHARE)
 
 
+def combine_rounding(worths: Floats, rounding: Floats) -> float:
+    """Find how far rounding puts an average off that is combined from those of parts of the records.
+
+    Theorem on several streams in docs/theorems.md, 1: in standard errors it is at most the largest of those of the
+    parts, if they are rounded independently of each other.
+
+    Args:
+        worths: the number of records of each part; shape (parts,).
+        rounding: how far each number is off, in standard deviations of a record of its part; shape (parts,).
+
+    Returns:
+        the distance in standard deviations of a record, whichever part that is in.
+
+    Example:
+        >>> combine_rounding(np.full(4, 1_000.0), np.full(4, 0.002))
+        0.001
+    """
+    return float((rounding * np.sqrt(worths / worths.sum())).max())
+
+
+def combine_bounds(bounds: Floats) -> float:
+    """Find how far an average is off at most that is combined from those of parts, whatever the signs of the errors.
+
+    Theorem on several streams in docs/theorems.md, 2.
+
+    Args:
+        bounds: how far that of each part is off at most, in standard errors of the part; shape (parts,).
+
+    Returns:
+        the bound in standard errors of the whole.
+
+    Example:
+        >>> combine_bounds(np.array([0.3, 0.4]))
+        0.5
+    """
+    return float(np.sqrt((bounds**2).sum()))
+
+
 def find_correlation_rounding(correlation: Floats, rounding: float) -> Floats:
     """Find about how far rounding of covariances puts correlations off, for records that are normal together.
 

@@ -11,6 +11,8 @@ read; half of the time its first bit shows that. Stores find missing records by 
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -19,7 +21,7 @@ from numpy.typing import NDArray
 from vestige import channels
 from vestige.channels.states import count_message_rows, find_state_slots, prepare_state, read_state, write_state
 from vestige.clock import Clock
-from vestige.errors import RuleError
+from vestige.errors import ParameterError, RuleError
 from vestige.estimate import E_co
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policy import count_waiting, make_lost_error, mask_arrivals
@@ -171,7 +173,51 @@ class Stateful(NamedPolicy[E_co]):
     def answer(self, clock: Clock, retained: Records) -> E_co:
         """Answer from the state, moved by the records that arrived since the last update."""
         counted = clock.encoded + count_waiting(clock, retained)
-        return self.make_estimate(self._find_state(clock, retained), counted)
+        state = self._find_state(clock, retained)
+        return replace(self.make_estimate(state, counted), basis=state)
+
+    def combine(self, parts: Sequence[E_co]) -> E_co:
+        """Conclude the answer for all records from the merged states of the parts; see `Policy.combine`."""
+        states = [part.basis for part in parts]
+        for i, state in enumerate(states):
+            if not isinstance(state, bytes):
+                raise ParameterError(
+                    f"estimates[{i}] does not have the state that it was concluded from; pass what the method "
+                    "`estimate` of a stream returns, unchanged"
+                )
+        merged = self.merge(states)  # type: ignore[arg-type]
+        return replace(self.make_merged(merged, sum(part.counted for part in parts)), basis=merged)
+
+    def merge(self, states: Sequence[bytes]) -> bytes:  # noqa: ARG002
+        """Merge the states of parts of the records into one that tells of all of them.
+
+        No record holds it, so it may have more bits than `state_bits`.
+
+        Args:
+            states: those of streams, or merged ones.
+
+        Returns:
+            the merged state, which `make_estimate` can read.
+
+        Raises:
+            ParameterError: it cannot be done, as by default.
+        """
+        raise ParameterError(
+            f"estimates of {type(self).__name__} cannot be combined, because it does not say how its states are "
+            "merged; derive a class from Stateful and define merge, or keep these records in one stream"
+        )
+
+    def make_merged(self, state: bytes, counted: int) -> E_co:
+        """Conclude the answer from a merged state; by default what `make_estimate` gives.
+
+        Args:
+            state: the state.
+            counted: the number of records that it counts.
+
+        Returns:
+            the estimate.
+        """
+        return self.make_estimate(state, counted)
 
     def _find_state(self, clock: Clock, retained: Records) -> bytes:
         """The state of all records that count."""

@@ -8,6 +8,7 @@ tests/policies/test_sum.py.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -17,7 +18,7 @@ import numpy as np
 from vestige import statistics
 from vestige.estimate import Estimate
 from vestige.noise import Noise
-from vestige.policies.base import MAX_COLUMNS, Encoded, find_max_magnitude
+from vestige.policies.base import MAX_COLUMNS, Basis, Encoded, find_max_magnitude
 from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Report, format_number
 from vestige.policies.rounding import LAST_DIGITS, bound_rounding
@@ -134,6 +135,18 @@ class Sum(Encoded[SumEstimate]):
             return SumEstimate(float(mean[0] * worth), float(mean[0]), float(off[0]), float(error[0]))
         return SumEstimate(mean * worth, mean, off, error)
 
+    def conclude_merged(self, merged: Basis, parts: Sequence[SumEstimate]) -> SumEstimate:
+        """Add up totals and how far encoding may have put them off; see `Encoded.conclude_merged`."""
+        made = super().conclude_merged(merged, parts)
+        total, off = (_add_up([getattr(part, name) for part in parts]) for name in ("value", "encoding_error"))
+        return replace(made, value=total, mean=total / merged.worth, encoding_error=off)
+
     def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> SumEstimate:
         """Give the totals without bounds, which do not hold with noise; see `Encoded.conclude_noisy`."""
         return replace(super().conclude_noisy(averages, noise, worth, rounding), has_noise=True)
+
+
+def _add_up(numbers: Sequence[float | Floats]) -> float | Floats:
+    """The exact sums, rounded once."""
+    sums = np.array([math.fsum(column) for column in np.array(numbers).reshape(len(numbers), -1).T.tolist()])
+    return sums if np.ndim(numbers[0]) else float(sums[0])

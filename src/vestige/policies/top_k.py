@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
-from vestige.policies.counters import ENTRY_BITS, Counters, pack, unpack
+from vestige.policies.counters import ENTRY_BITS, Counters, count_entries, pack, unpack
 from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Remark, Report, format_label
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
@@ -134,16 +134,33 @@ class TopK(Stateful[TopKEstimate]):
         used = count_frequent(np.ascontiguousarray(rows[:, 0]), values, counts, errors, used)
         return pack(Counters(values, counts, errors, used), self.counters)
 
+    def merge(self, states: Sequence[bytes]) -> bytes:
+        """Add up the bounds of each value; what has no counter in a table is bounded by the smallest one of that.
+
+        All values keep their counters. What has none in any table has one in common, that of nan, which is no value of
+        a record: it counts the sum of the smallest counters (Agarwal and others 2012, Mergeable summaries,
+        https://doi.org/10.1145/2213556.2213562). See `Stateful.merge`.
+        """
+        tables = [_read_bounds(state) for state in states]
+        values = np.unique(np.concatenate([table.values for table in tables]))
+        lower, upper = np.zeros(len(values), np.int64), np.zeros(len(values), np.int64)
+        for table in tables:
+            places = np.searchsorted(values, table.values)
+            more = np.full(len(values), table.others)
+            more[places] = table.upper
+            upper += more
+            lower[places] += table.lower
+        others = sum(table.others for table in tables)
+        values, upper, lower = np.append(values, np.nan), np.append(upper, others), np.append(lower, 0)
+        return pack(Counters(values, upper, upper - lower, len(values) - (others == 0)), len(values))
+
     def make_estimate(self, state: bytes, counted: int) -> TopKEstimate:  # noqa: ARG002
         """Give the values with the largest counts; see `Stateful.make_estimate`."""
-        values, counts, errors, used = unpack(state, self.counters)
-        values, counts, lower = values[:used], counts[:used], (counts - errors)[:used]
+        values, lower, counts, others = _read_bounds(state)
         order = np.lexsort((values, -lower, -counts))
         listed, rest = order[: self.k], order[self.k :]
-        others = counts[rest].max(initial=0)
-        if used == self.counters:
-            others = max(others, counts.min())  # what has no counter
-        return TopKEstimate(values[listed], lower[listed], counts[listed], int(others))
+        others = max(others, int(counts[rest].max(initial=0)))
+        return TopKEstimate(values[listed], lower[listed], counts[listed], others)
 
     def report(self, estimate: TopKEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the values; see `NamedPolicy.report`."""
@@ -156,3 +173,29 @@ class TopK(Stateful[TopKEstimate]):
         )
         facts = {"value": value, "others": estimate.others}
         return Report("most frequent values", (columns[0], "at least", "at most"), rows, facts, remarks)
+
+
+class _Bounds(NamedTuple):
+    """What a table says.
+
+    Attributes:
+        values: those that have a counter.
+        lower: each has arrived at least this often.
+        upper: each has arrived at most this often.
+        others: no other value has arrived more often than this.
+    """
+
+    values: Floats
+    lower: Ints
+    upper: Ints
+    others: int
+
+
+def _read_bounds(state: bytes) -> _Bounds:
+    """Read the state of `TopK`, or one that is merged, where nan has the counter of all that have none."""
+    size = count_entries(state)
+    values, counts, errors, used = unpack(state, size)
+    others = int(counts.min()) if used == size else 0
+    values, counts, lower = values[:used], counts[:used], (counts - errors)[:used]
+    named = ~np.isnan(values)
+    return _Bounds(values[named], lower[named], counts[named], others)

@@ -7,7 +7,7 @@ Guarantee: the statistic of the records held, as numpy computes it; held by test
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co
-from vestige.policies.base import Encoded
+from vestige.policies.base import Basis, Encoded
 from vestige.policies.mean import Mean
 from vestige.policies.report import Report
 from vestige.policy import Policy
@@ -108,6 +108,12 @@ class Window(Policy[E_co]):
         weights = np.power(self.policy.decay, (clock.t - retained.rounds[order]).astype(np.float64))
         estimate = self.policy.statistic.step(None, retained.values[order], weights, 1.0)
         worth = float(weights.sum() ** 2 / (weights**2).sum())
-        made = self.policy.conclude(estimate, worth, float(np.finfo(np.float64).eps))
+        rounding = float(np.finfo(np.float64).eps)
+        made = self.policy.conclude(estimate, worth, rounding)
+        made = replace(made, basis=Basis(estimate, worth, rounding, 0.0))
         held = Clock(t=clock.t)  # as if all of them had arrived since the last update
         return self.policy.complete(made, held, retained, len(retained))
+
+    def combine(self, parts: Sequence[E_co]) -> E_co:
+        """Combine the statistics of the records that are held; see `Policy.combine`."""
+        return self.policy.combine(parts)

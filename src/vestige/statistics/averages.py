@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.statistics.statistic import Averages, Extent, Statistic
+from vestige.statistics.statistic import Averages, Extent, Statistic, merge_averages
 from vestige.types import Floats
 
 
@@ -38,6 +38,10 @@ class Mean(Averages):
         before = np.zeros(self.dim) if estimate is None else estimate
         move_averages(before, values, np.ones(len(values), np.bool_), weights, share, target, spread)
         return target
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Average the parts; see `Statistic.merge`."""
+        return merge_averages(parts, shares)
 
     def atoms(self, values: Floats) -> Floats:
         """Give the values themselves; see `Averages.atoms`."""

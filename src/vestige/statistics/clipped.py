@@ -20,7 +20,7 @@ import numpy as np
 
 from vestige.statistics.averages import Mean
 from vestige.statistics.present import Joint, Present
-from vestige.statistics.statistic import Averages, Statistic
+from vestige.statistics.statistic import Averages, Statistic, merge_averages
 from vestige.types import Bools, Floats, Ints
 
 
@@ -87,6 +87,10 @@ class Limited(Statistic):
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the averages over all records so far; see `Statistic.step`."""
         return Mean(self.size).step(estimate, self.limit_atoms(values), weights, share)
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Average the parts; see `Statistic.merge`."""
+        return merge_averages(parts, shares)
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the averages, and how far each record is from them; see `Statistic.influence`."""

@@ -79,6 +79,11 @@ class LeastSquares(Averages):
         before = None if estimate is None else self._to_averages(self.fit(estimate))
         return self._encode(self._products.step(before, values, weights, share))
 
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Compute the fit to all records: merge the averages of products that the fits stand for; see `Statistic`."""
+        averages = np.array([self._to_averages(self.fit(part)) for part in parts])
+        return self._encode(self._products.merge(averages, shares))
+
     def atoms(self, values: Floats) -> Floats:
         """Compute the products of pairs of columns, after the columns with an intercept; see `Averages.atoms`."""
         return self._products.atoms(values)
@@ -192,7 +197,7 @@ class LeastSquares(Averages):
         """The fit that these averages of products have; the shortest where they do not determine it."""
         raw = self.fit(averages)
         across, squares = raw.slopes, raw.noise
-        slopes = _invert(raw.predictors) @ across
+        slopes = _solve(raw.predictors, across)
         noise = squares - (slopes * across).sum(axis=0)
         noise = np.where(noise > EXACT_FIT * squares, noise, 0.0)
         return np.concatenate((averages[: -slopes.size - len(noise)], slopes.ravel(), noise))
@@ -238,8 +243,24 @@ def _find_smallest(sizes: Floats, off: float) -> float:
 
 def _invert(predictors: Floats) -> Floats:
     """The inverse of averages of products; of as much of it as can be inverted."""
-    lengths, sizes, axes = _decompose(predictors)
-    fits = sizes > max(_SINGULAR * sizes[-1], 0.0)
-    inverse = np.where(fits, 1.0 / np.where(fits, sizes, 1.0), 0.0)
+    lengths, inverse, axes = _invert_sizes(predictors)
     result: Floats = ((axes * inverse) @ axes.T) / np.outer(lengths, lengths)
     return result
+
+
+def _solve(predictors: Floats, across: Floats) -> Floats:
+    """The inverse times what is across: along one axis after the other, so that a long one is not rounded for a short.
+
+    The inverse itself has numbers as large as that of the shortest axis, and rounds what they are multiplied with: the
+    residuals of predictors that are nearly collinear, such as some far from zero without an intercept, would be lost.
+    """
+    lengths, inverse, axes = _invert_sizes(predictors)
+    solved: Floats = axes @ (inverse[:, None] * (axes.T @ (across / lengths[:, None]))) / lengths[:, None]
+    return solved
+
+
+def _invert_sizes(predictors: Floats) -> tuple[Floats, Floats, Floats]:
+    """The lengths of predictors; and, for predictors of length 1, the inverse of each eigenvalue that has one; axes."""
+    lengths, sizes, axes = _decompose(predictors)
+    fits = sizes > max(_SINGULAR * sizes[-1], 0.0)
+    return lengths, np.where(fits, 1.0 / np.where(fits, sizes, 1.0), 0.0), axes

@@ -1,7 +1,9 @@
 """Moments about the mean, with the mean itself among them, so that no digits are lost where it is large.
 
 A batch first moves the mean; the moments before are then taken about the new one (the binomial theorem), and those of
-the batch are computed about it outright (Pébay 2008, https://doi.org/10.2172/1028931). The mean is part of the
+the batch are computed about it outright (Pébay 2008, https://doi.org/10.2172/1028931). Those of several parts are all
+taken about the mean of all, in one pass for any number of parts (Chan, Golub and LeVeque 1983,
+https://doi.org/10.1080/00031305.1983.10483115, for two). The mean is part of the
 estimate, so that nothing else is remembered.
 Guarantee: the steps compose to numpy's moments over every prefix; held by tests/test_statistics.py.
 """
@@ -14,7 +16,7 @@ from functools import cache
 
 import numpy as np
 
-from vestige.statistics.statistic import Averages, Extent
+from vestige.statistics.statistic import Averages, Extent, merge_averages
 from vestige.types import Floats, Ints
 
 _LAST_DIGIT = 2.0**-52
@@ -76,6 +78,19 @@ class Moments(Averages):
                 here if estimate is None else share * here + (1.0 - share) * _shift_moment(estimate, p, shift)
             )
         return target
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Take the moments of all parts about the mean of all; see `Statistic.merge`."""
+        merged = merge_averages(parts[:, :1], shares)
+        shifts = (parts[:, 0] - merged[0]).tolist()
+        moments = [
+            math.fsum(
+                share * _shift_moment(part, p, shift)
+                for share, part, shift in zip(shares.tolist(), parts, shifts, strict=True)
+            )
+            for p in range(2, self.order + 1)
+        ]
+        return np.concatenate((merged, moments))
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the powers of the value; see `Averages.atoms`."""
@@ -178,6 +193,14 @@ class Products(Averages):
             before = estimate[means:] + moved[first] * moved[second]
             products = before + share * (products - before)
         return np.concatenate((mean[:means], products))
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Take the products of all parts about the means of all; see `Statistic.merge`."""
+        if not self.centred:
+            return merge_averages(parts, shares)
+        means = merge_averages(parts[:, : self.columns], shares)
+        apart, (first, second) = parts[:, : self.columns] - means, _split_pairs(self.pairs)
+        return np.concatenate((means, shares @ (parts[:, self.columns :] + apart[:, first] * apart[:, second])))
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the products, after the values if products are about means; see `Averages.atoms`."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.errors import DataError
+from vestige.errors import DataError, ParameterError
 from vestige.statistics.statistic import Statistic
 from vestige.types import Floats
 
@@ -138,6 +138,13 @@ class Descent(Statistic):
         if not np.isfinite(moved).all():
             raise DataError("the loss is not finite on these records; scale the columns, or start nearer")
         return moved
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:  # noqa: ARG002
+        """Refuse: parameters that minimise the loss of each part do not say which minimise that of all."""
+        raise ParameterError(
+            "estimates that minimise a loss, such as those of LogisticRegression and CustomLoss, cannot be combined: "
+            "the minima of parts of the records do not determine that of all of them; keep these records in one stream"
+        )
 
     def is_flat(self, at: Floats, values: Floats) -> bool:
         """Tell whether the loss is so flat in a direction that steps in it are cut short.

@@ -16,7 +16,7 @@ from typing import ClassVar
 import numpy as np
 
 from vestige.statistics.moments import Products, find_mean_errors
-from vestige.statistics.statistic import Averages, Extent
+from vestige.statistics.statistic import Averages, Extent, merge_averages
 from vestige.types import Floats
 
 _PRODUCTS = Products(2, ((0, 0), (0, 1), (1, 1)), centred=True)
@@ -77,6 +77,25 @@ class Ratio(Averages):
         before += (change * math.sqrt(max(variance, 0.0))) ** 2
         new_square = before + share * (float(parts @ rest**2) - before)
         return np.array([new_mean, ratio + change, new_variance, new_across, new_square])
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Take what each ratio leaves of its own records to what that of all leaves of them; see `Statistic.merge`."""
+        means, ratios, variances, across, squares = parts.T
+        zero = (means == 0.0) & (variances == 0.0)  # the mean of the numerator stands for the ratio there
+        left, ratios = np.where(zero, ratios, 0.0), np.where(zero, 0.0, ratios)
+        mean = float(merge_averages(means[:, None], shares)[0])
+        variance = float(shares @ (variances + (means - mean) ** 2))
+        mean = _avoid_zero(mean, variance)
+        if mean == 0.0:
+            return np.array([0.0, shares @ left, 0.0, 0.0, shares @ squares])
+        near = float(ratios[np.where(zero, -1.0, shares).argmax()])
+        change = float(shares @ (left + (ratios - near) * means)) / mean
+        ratio = near + (0.0 if abs(change) <= _SAME * abs(near) else change)
+        changes = ratio - ratios
+        squares = squares - 2.0 * changes * (across + means * left) + (changes * means) ** 2
+        squares += (changes * np.sqrt(np.maximum(variances, 0.0))) ** 2
+        across = across + left * (means - mean) - changes * (variances + means * (means - mean))
+        return np.array([mean, ratio, variance, shares @ across, shares @ squares])
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the values and the products of each pair; see `Averages.atoms`."""

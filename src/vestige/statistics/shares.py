@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige.statistics.averages import Mean
-from vestige.statistics.statistic import Averages, Extent
+from vestige.statistics.statistic import Averages, Extent, merge_averages
 from vestige.types import Floats
 
 INDICATOR = 0.5
@@ -45,6 +45,10 @@ class Shares(Averages):
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the shares of all records so far; see `Statistic.step`."""
         return Mean(self.size).step(estimate, self.atoms(values), weights, share)
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:
+        """Average the parts; see `Statistic.merge`."""
+        return merge_averages(parts, shares)
 
     def atoms(self, values: Floats) -> Floats:
         """Compute which bin each record is in: one where it is, zeros elsewhere; see `Averages.atoms`."""

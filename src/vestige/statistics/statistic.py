@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vestige.errors import ParameterError
 from vestige.types import Bools, Floats
 
 _NUDGE = 1e-4
@@ -47,6 +48,24 @@ class Statistic(ABC):
         Raises:
             DataError: the numbers cannot be computed from these records, such as a loss that is not finite.
         """
+
+    def merge(self, parts: Floats, shares: Floats) -> Floats:  # noqa: ARG002
+        """Compute the numbers of all records from those of several parts of them.
+
+        Args:
+            parts: the numbers of each part; shape (parts, size).
+            shares: what the records of each part count among all; they add up to 1; shape (parts,).
+
+        Returns:
+            the numbers of all; shape (size,).
+
+        Raises:
+            ParameterError: it does not say how, as by default, or the numbers of parts do not determine those of all.
+        """
+        raise ParameterError(
+            f"{type(self).__name__} does not say how the numbers of parts of the records are merged, so that estimates "
+            "of it cannot be combined; define its merge"
+        )
 
     def influence(self, values: Floats) -> tuple[Floats, Floats] | None:  # noqa: ARG002
         """Compute what records come to, and how far each of them moves each number.
@@ -296,6 +315,25 @@ class Averages(Statistic):
         atoms = self.atoms(values - values.mean(axis=0) if self.is_shift_free else values)
         averages: Floats = atoms.mean(axis=0)
         return averages, atoms - averages
+
+
+def merge_averages(parts: Floats, shares: Floats) -> Floats:
+    """Merge the averages of parts of the records into those of all: no digits are lost where they are far from zero.
+
+    Args:
+        parts: the averages of each part; shape (parts, size).
+        shares: what the records of each part count among all; shape (parts,).
+
+    Returns:
+        the averages of all; shape (size,).
+
+    Example:
+        >>> merge_averages(np.array([[1.0], [4.0]]), np.array([0.75, 0.25]))
+        array([1.75])
+    """
+    largest = parts[shares.argmax()]
+    merged: Floats = largest + shares @ (parts - largest)
+    return merged
 
 
 def differentiate(function: Callable[[Floats], Floats], at: Floats, moves: Floats) -> Floats:

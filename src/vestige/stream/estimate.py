@@ -14,7 +14,7 @@ import numpy as np
 from vestige.clock import Clock
 from vestige.errors import NoRecordsError, RuleError
 from vestige.estimate import E, Estimate
-from vestige.policy import Policy, count_waiting
+from vestige.policy import Policy, count_waiting, stands_alone
 from vestige.records import Records
 from vestige.types import Floats
 
@@ -58,6 +58,7 @@ def make_estimate(
         oldest_age=clock.t - int(retained.rounds[0]) if len(retained) else 0,
         column_names=column_names,
         labels=policy.labels(column_names),
+        policy=policy,
     )
 
 
@@ -80,7 +81,7 @@ def find_notes(policy: Policy, batch: int, clock: Clock, counted: int) -> tuple[
             "it could be carried over."
         )
     arrived = clock.t - clock.since + 1
-    if counted < arrived and not _stands_alone(policy):
+    if counted < arrived and not stands_alone(policy):
         left = arrived - counted
         are, they_were, them = ("is", "it was", "it") if left == 1 else ("are", "they were", "them")
         notes.append(
@@ -126,9 +127,4 @@ def count_represented(policy: Policy, clock: Clock, retained: Records) -> int:
     Returns:
         Their number; where each record stands for itself alone, as in a window, that of the records that are held.
     """
-    return len(retained) if _stands_alone(policy) else clock.encoded + count_waiting(clock, retained)
-
-
-def _stands_alone(policy: Policy) -> bool:
-    """Whether each record stands for itself alone, as in a window."""
-    return policy.needs_records and not policy.all_or_nothing
+    return len(retained) if stands_alone(policy) else clock.encoded + count_waiting(clock, retained)
