@@ -256,13 +256,13 @@ def test_bounds_of_sketches_hold_for_certain(drawn: list[int], ends: list[int], 
     rows = np.array(sorted(drawn) if is_sorted else drawn, np.float64)[:, None]
     chunks = [part for part in np.split(rows, sorted(ends)) if len(part)]
     for policy, check in ((Quantiles(PROBABILITIES, size=10), bound_quantiles), (TopK(3, counters=5), check_top)):
-        states = [policy.move(policy.first_state, part) for part in chunks]  # type: ignore[attr-defined]
-        merged = policy.merge(states)  # type: ignore[attr-defined]
-        check(policy.make_estimate(merged, len(rows)), rows)  # type: ignore[attr-defined]
+        states = [policy.move(policy.first_state, part) for part in chunks]
+        merged = policy.merge(states)
+        check(policy.make_estimate(merged, len(rows)), rows)
         nested = states[0]
         for state in states[1:]:
-            nested = policy.merge([nested, state])  # type: ignore[attr-defined]
-        check(policy.make_estimate(nested, len(rows)), rows)  # type: ignore[attr-defined]
+            nested = policy.merge([nested, state])
+        check(policy.make_estimate(nested, len(rows)), rows)
     exact, extremes = ExactHistogram((0.0, 3.0)), Extremes()
     counted = exact.merge([exact.move(exact.first_state, part) for part in chunks])
     assert counted == exact.move(exact.first_state, rows)
@@ -446,7 +446,7 @@ def test_the_metrics_of_a_bundle() -> None:
     check_sum(made["x:sum"], rows[:, :1])
     check_fit(made["x,y:regression"], both)
     check_ratio(made["x,y:ratio"], both)
-    assert made["x:p50"].lower[0] <= np.median(rows[:, 0]) <= made["x:p50"].upper[0]  # type: ignore[attr-defined]
+    assert made["x:p50"].lower[0] <= np.median(rows[:, 0]) <= made["x:p50"].upper[0]
     assert made["x:mean"].value == pytest.approx(rows[:, 0].mean(), rel=1e-6)
     assert made.counts == {name: len(both) if "y" in name else len(rows) for name in made}
     assert made["x,y:ratio"].counted == len(both)
@@ -507,7 +507,7 @@ def test_metrics_with_noise() -> None:
         assert abs(answer.value - expected) <= 4.0 * answer.standard_error
         assert answer.standard_error < parts[0][name].standard_error * (1.0 if name == "x:mean" else 4.0)
         assert (answer.t, answer.labels) == (40_000, parts[0][name].labels)
-    assert made["x:sum"].lower is None  # type: ignore[attr-defined]
+    assert made["x:sum"].lower is None
     assert abs(made["x:mean"].counted - len(there)) < 1_000
 
 
