@@ -45,7 +45,7 @@ def test_a_curated_mean_is_not_forgotten(source: Path, tmp_path: Path) -> None:
         in text
     )
     assert "epsilon was at least 3.28 (95% confidence, the most that this many trials can show)" in text
-    assert "3 batches after the erasure, it was at least 3.28." in text
+    assert "3 batches after the erasure, it was at least 3.28; from all 7 states together, at least 3.28." in text
     assert "The erased value could then be reconstructed with" in text
     assert figure.stat().st_size > 5_000
 
@@ -56,11 +56,21 @@ def test_a_window_is(source: Path) -> None:
     assert "That does not prove that nobody can." in text
 
 
-def test_a_promise_is_tried(source: Path) -> None:
+def test_a_promise_is_tried(source: Path, tmp_path: Path) -> None:
     options = ("--retention", 128, "--trials", 100, "--batches", 3, "--epsilon", 1, "--bound", 3)
-    text = said("audit", "policy", source, "--column", "a", "--column", "b", *options)
-    assert "Verdict: the guarantee of epsilon 1 at delta 1e-06 is not refuted" in text
+    curve = tmp_path / "curve.svg"
+    text = said("audit", "policy", source, "--column", "a", "--column", "b", *options, "--curve", curve)
+    assert "Verdict: the guarantee of epsilon 1 at delta 1e-06 is not refuted by all" in text
+    assert "promised: mu 0.24" in curve.read_text()
     assert "of 0.24 guaranteed" in text
+
+
+def test_the_adversary_may_choose_what_arrives_and_learn(source: Path) -> None:
+    options = ("--retention", 96, "--trials", 20, "--batches", 1, "--learned", "--adversary", "chooses-arrivals")
+    text = said("audit", "policy", source, "--column", "a", *options)
+    assert "An adversary who chooses what else arrives distinguished the hypotheses" in text
+    assert "all states" in text
+    assert "best attack" in text
 
 
 def test_machines_get_all_of_it(source: Path) -> None:

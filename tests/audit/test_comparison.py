@@ -29,7 +29,7 @@ def test_each_definition_has_its_column(compared: Comparison) -> None:
     assert window.meets_retention
     assert not window.refutes_unlearning
     assert window.knows_all.epsilon == window.knows_distribution.epsilon == 0.0
-    assert window.cells[3:7] == ("met", "not refuted", ">= 0.00", "-")
+    assert window.cells[3:8] == ("met", "not refuted", ">= 0.00", ">= 0.00", "-")
     assert bits.meets_retention
     assert bits.refutes_unlearning
     assert bits.knows_all.epsilon > 0.9 * bits.knows_all.epsilon_ceiling

@@ -1,7 +1,7 @@
 """What retained records reveal about records that were erased.
 
 The concepts are in docs/audit.md.
-Guarantee: every bound holds with its stated confidence; held by tests/audit/test_leakage.py.
+Guarantee: every bound holds with its stated confidence; held by tests/audit/test_validity.py.
 """
 
 from vestige.audit.array_game import ArrayGame, ArrayLeakage
@@ -16,13 +16,21 @@ from vestige.audit.checkpoint import Checkpoint
 from vestige.audit.comparison import Comparison, ComparisonRow, compare, default_policies
 from vestige.audit.detector import DetectedBatch, Detection, Snapshot, detect
 from vestige.audit.examples import AppendixD, OutlierEffect, run_appendix_d, run_outlier
-from vestige.audit.figures import draw_comparison, draw_leakage, draw_outlier
+from vestige.audit.figures import draw_comparison, draw_leakage, draw_outlier, draw_trade_off
 from vestige.audit.leakage import Leakage, measure_leakage
+from vestige.audit.strategy import Turn, choose_decisive_batch
 from vestige.audit.table import audit_table
 from vestige.audit.table_data import TableSnapshot
 from vestige.audit.table_figures import draw_table
 from vestige.audit.table_power import PowerRow, TablePlan, plan_table
 from vestige.audit.table_result import SnapshotFacts, TableAudit, TableTest
+from vestige.audit.trade_off import (
+    Interval,
+    TradeOff,
+    approximate_trade_off,
+    gaussian_trade_off,
+    measure_trade_off,
+)
 from vestige.random.keys import AuditSeed
 
 __all__ = [
@@ -35,6 +43,7 @@ __all__ = [
     "ComparisonRow",
     "DetectedBatch",
     "Detection",
+    "Interval",
     "Leakage",
     "OutlierEffect",
     "PowerRow",
@@ -44,8 +53,12 @@ __all__ = [
     "TablePlan",
     "TableSnapshot",
     "TableTest",
+    "TradeOff",
+    "Turn",
+    "approximate_trade_off",
     "area_under_curve",
     "audit_table",
+    "choose_decisive_batch",
     "compare",
     "default_policies",
     "detect",
@@ -53,9 +66,12 @@ __all__ = [
     "draw_leakage",
     "draw_outlier",
     "draw_table",
+    "draw_trade_off",
     "epsilon_ceiling",
     "epsilon_lower_bound",
+    "gaussian_trade_off",
     "measure_leakage",
+    "measure_trade_off",
     "mu_lower_bound",
     "plan_table",
     "run_appendix_d",

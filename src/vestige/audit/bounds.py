@@ -22,6 +22,8 @@ from vestige.validation import check_float, check_floats, check_int
 _MAX_CANDIDATES = 2_000
 _MAX_TRIALS = 10**15  # as many as floats count exactly
 Criterion = Literal["epsilon", "total_variation"]
+Counts = tuple[int, int, int, int]
+"""Numbers of true positives, false negatives, false positives and true negatives."""
 
 
 def rate_bounds(tp: int, fn: int, fp: int, tn: int, confidence: float = 0.95) -> tuple[float, float]:

@@ -1,37 +1,40 @@
-"""What the adversary can say at one moment: bounds, rates, and how well they reconstruct the erased value.
+"""What the adversary can say from one state, or from several together: bounds, rates, and how well they reconstruct.
 
 The adversary is trained on some trials and evaluated on others, so no bound is maximised over the trials it is computed
 from.
-Guarantee: each bound is below the true parameter with the stated confidence; held by tests/audit/test_leakage.py.
+Guarantee: each bound is below the true parameter with the stated confidence; held by tests/audit/test_validity.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from vestige.audit.attacks import Looks
 from vestige.audit.bounds import (
-    Criterion,
+    Counts,
     area_under_curve,
     epsilon_lower_bound,
     mu_lower_bound,
     total_variation_lower_bound,
     true_positive_rate_at,
 )
-from vestige.audit.distinguisher import Distinguisher, train_distinguisher
+from vestige.audit.distinguisher import Pair, train_distinguishers
 from vestige.audit.game import Game, Observations
+from vestige.audit.trade_off import TradeOff, measure_trade_off
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What the adversary can say at one moment.
+    """What the adversary can say from the state at one moment, or from all states that they see together.
 
     Attributes:
-        t: number of records that have arrived.
+        t: number of records that have arrived; at the last of several states.
         age: number of rounds since the record must be erased; if negative, it may still be retained.
-        retained: fraction of trials in which the record was still retained, so that nothing was observed.
+        states: number of states that are taken together.
+        retained: fraction of trials in which the record was still retained, so that nothing was observed; averaged over
+            states.
         epsilon: lower bound of epsilon, at the stated confidence.
         mu: lower bound of the parameter of Gaussian differential privacy.
         total_variation: lower bound of the total variation distance.
@@ -39,12 +42,17 @@ class Checkpoint:
         true_positive_rate: true positive rate at a false positive rate of 1%.
         reconstruction: error of reconstructing the erased value, divided by the error of guessing it; 1 means that
             nothing is revealed.
-        feature: what distinguishes the hypotheses best: the `answer`, or the `presence` of rounds.
+        feature: attack that distinguishes the hypotheses best: by the `answer`, by the `presence` of rounds, by the
+            answer beside the adversary's `forecast`, or by a `learned` classifier of all that is retained.
         same_state: fraction of pairs of trials, with the same coins, that retain the same rounds under both hypotheses.
+        epsilon_counts: true positives, false negatives, false positives and true negatives that `epsilon` rests on.
+        mu_counts: those that `mu` and `total_variation` rest on.
+        trade_off: both errors of that attack at several thresholds, with intervals that hold simultaneously.
     """
 
     t: int
     age: int
+    states: int
     retained: float
     epsilon: float
     mu: float
@@ -54,24 +62,27 @@ class Checkpoint:
     reconstruction: float
     feature: str
     same_state: float
+    epsilon_counts: Counts
+    mu_counts: Counts
+    trade_off: TradeOff = field(repr=False)
 
 
 def measure_checkpoint(
     game: Game,
-    hypotheses: Sequence[Observations],
+    hypotheses: Pair,
     random_values: Observations,
-    index: int,
+    looks: Looks,
     training: int,
     confidence: float,
     delta: float,
 ) -> Checkpoint:
-    """Measure what the adversary can say at one checkpoint.
+    """Measure what the adversary can say from one look, or from several together.
 
     Args:
         game: what was played.
         hypotheses: trials of the null hypothesis, and of the alternative.
         random_values: trials in which the replaced record has a random value, for the reconstruction.
-        index: index of the checkpoint.
+        looks: indices of the looks that are taken together, in increasing order.
         training: number of trials of each hypothesis, the first ones, that train the adversary; the others count.
         confidence: confidence level of each bound.
         delta: delta at which epsilon is bounded.
@@ -79,41 +90,46 @@ def measure_checkpoint(
     Returns:
         The bounds and rates of this checkpoint.
     """
-    train, test = ([one.select(part) for one in hypotheses] for part in (slice(training), slice(training, None)))
-    distinguisher = train_distinguisher(train[0], train[1], index, confidence, delta)
-    counts = _count_decisions(test, distinguisher, "epsilon")
-    distance_counts = _count_decisions(test, distinguisher, "total_variation")
-    scores = [distinguisher.score(one) for one in test]
+    train, test = _split(hypotheses, training)
+    for_epsilon, for_mu = train_distinguishers(train, looks, confidence, delta)
+    epsilon_counts, mu_counts = for_epsilon.count(test), for_mu.count(test)
+    null, alternative = (for_mu.score(one) for one in test)
+    t = game.looks[looks[-1]]
     return Checkpoint(
-        t=game.checkpoints[index],
-        age=game.checkpoints[index] - game.target - game.retention,
-        retained=float(np.mean([one.retained[:, index].mean() for one in test])),
-        epsilon=epsilon_lower_bound(*counts, confidence=confidence, delta=delta),
-        mu=mu_lower_bound(*distance_counts, confidence=confidence),
-        total_variation=total_variation_lower_bound(*distance_counts, confidence=confidence),
-        auc=area_under_curve(*scores),
-        true_positive_rate=true_positive_rate_at(0.01, distinguisher.score(train[0]), scores[1]),
-        reconstruction=_measure_reconstruction(random_values, index),
-        feature=distinguisher.feature,
-        same_state=float((test[0].present[:, index] == test[1].present[:, index]).all(axis=1).mean()),
+        t=t,
+        age=t - game.target - game.retention,
+        states=len(looks),
+        retained=float(np.mean([one.retained[:, looks].mean() for one in test])),
+        epsilon=epsilon_lower_bound(*epsilon_counts, confidence=confidence, delta=delta),
+        mu=mu_lower_bound(*mu_counts, confidence=confidence),
+        total_variation=total_variation_lower_bound(*mu_counts, confidence=confidence),
+        auc=area_under_curve(null, alternative),
+        true_positive_rate=true_positive_rate_at(0.01, for_mu.null, alternative),
+        reconstruction=_measure_reconstruction(random_values, looks),
+        feature=for_mu.attack,
+        same_state=float((test[0].present[:, looks] == test[1].present[:, looks]).all(axis=(1, 2)).mean()),
+        epsilon_counts=epsilon_counts,
+        mu_counts=mu_counts,
+        trade_off=measure_trade_off(null, alternative, for_mu.thresholds, confidence=confidence),
     )
 
 
-def _count_decisions(
-    test: list[Observations], distinguisher: Distinguisher, criterion: Criterion
-) -> tuple[int, int, int, int]:
-    """Count true positives, false negatives, false positives and true negatives."""
-    fp, tp = (int(distinguisher.decide(one, criterion).sum()) for one in test)
-    return tp, len(test[1]) - tp, fp, len(test[0]) - fp
+def _split(hypotheses: Pair, training: int) -> tuple[Pair, Pair]:
+    """The trials that train the adversary, and those that count."""
+    null, alternative = hypotheses
+    return (
+        (null.select(slice(training)), alternative.select(slice(training))),
+        (null.select(slice(training, None)), alternative.select(slice(training, None))),
+    )
 
 
-def _measure_reconstruction(trials: Observations, index: int) -> float:
-    """Predict the value from the answer by least squares, fitted on one half of the trials and tested on the other.
+def _measure_reconstruction(trials: Observations, looks: Looks) -> float:
+    """Predict the value from the answers by least squares, fitted on one half of the trials and tested on the other.
 
     The result is relative to the error of predicting the mean value, in the column where it is smallest. Where there is
     no answer, because the record is still retained, the prediction is the mean value.
     """
-    answers = trials.answers[:, index]
+    answers = trials.answers[:, looks].reshape(len(trials), -1)
     given = ~np.isnan(answers)
     means = np.where(given, answers, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
     centred = np.where(given, answers - means, 0.0)

@@ -1,8 +1,9 @@
-"""How the adversary distinguishes the two hypotheses: a linear score of their observations, fitted on separate trials.
+"""How the adversary distinguishes the two hypotheses: by the attack that does best on the trials that train it.
 
-Two features are tried, and the one that does better on those trials is used: the answer of the policy, and the pattern
-of which rounds are present. The bounds are valid for every score; a better one could only show more.
-Guarantee: finds a leak in either feature; held by tests/audit/test_leakage.py.
+Training is cross-fitted: each half of the training trials fits a score, and the other half is scored by it, so
+thresholds and the choice of the attack rest on trials that the score has not seen; the average of both scores then
+decides. The trials that count are others, so the bounds are valid for every score; a better one could only show more.
+Guarantee: bounds are wrong as seldom as they say, learned attacks included; held by tests/audit/test_validity.py.
 """
 
 from __future__ import annotations
@@ -11,32 +12,35 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vestige.audit.bounds import Criterion, classify, find_threshold, mu_lower_bound
+from vestige.audit.attacks import Attack, Looks, Score, list_attacks
+from vestige.audit.bounds import Counts, Criterion, classify, epsilon_lower_bound, find_threshold, mu_lower_bound
 from vestige.audit.game import Observations
-from vestige.types import Bools, Floats
+from vestige.audit.trade_off import choose_thresholds
+from vestige.types import Floats
 
-FEATURES = ("answer", "presence")
+Pair = tuple[Observations, Observations]
+"""Trials of the null hypothesis, and of the alternative."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Distinguisher:
-    """A score of the observations at one checkpoint, and the thresholds from which on it decides for the alternative.
+    """A score of the observations, and the threshold from which on it decides for the alternative.
 
     Attributes:
-        checkpoint: index of the checkpoint.
-        feature: `answer` or `presence`.
-        fill: what replaces an answer that is missing.
-        weights: weight of each number of the answer, or log-likelihood ratio of each round's presence.
-        epsilon_threshold: threshold that maximises the bound of epsilon.
-        distance_threshold: threshold that maximises the bounds of mu and of the total variation distance.
+        attack: name of the attack.
+        parts: scores that are averaged.
+        threshold: threshold that gives the largest bound on the training trials.
+        thresholds: thresholds for the trade-off between the two errors; shape (thresholds,).
+        null: scores of the training trials of the null hypothesis, by the half that had not seen them; shape (trials,).
+        bound: bound on the training trials, which says which attack does best and nothing else.
     """
 
-    checkpoint: int
-    feature: str
-    fill: Floats
-    weights: Floats
-    epsilon_threshold: float
-    distance_threshold: float
+    attack: str
+    parts: tuple[Score, ...]
+    threshold: float
+    thresholds: Floats
+    null: Floats
+    bound: float
 
     def score(self, observations: Observations) -> Floats:
         """Score each trial: the higher, the more likely the alternative.
@@ -47,89 +51,87 @@ class Distinguisher:
         Returns:
             The scores; shape (trials,).
         """
-        scores: Floats = _extract(observations, self.checkpoint, self.feature, self.fill) @ self.weights
+        scores: Floats = np.mean([part(observations) for part in self.parts], axis=0)
         return scores
 
-    def decide(self, observations: Observations, criterion: Criterion) -> Bools:
-        """Decide for each trial whether the alternative is true.
+    def count(self, trials: Pair) -> Counts:
+        """Count right and wrong decisions.
 
         Args:
-            observations: what the adversary observes.
-            criterion: bound that the decisions are for.
+            trials: trials of the null hypothesis, and of the alternative.
 
         Returns:
-            Whether each trial is decided as the alternative; shape (trials,).
+            True positives, false negatives, false positives and true negatives.
         """
-        threshold = self.epsilon_threshold if criterion == "epsilon" else self.distance_threshold
-        return classify(self.score(observations), threshold)
+        return count_decisions(self.score(trials[0]), self.score(trials[1]), self.threshold)
 
 
-def train_distinguisher(
-    null: Observations, alternative: Observations, checkpoint: int, confidence: float, delta: float
-) -> Distinguisher:
-    """Fit a distinguisher on trials of both hypotheses.
+def count_decisions(null: Floats, alternative: Floats, threshold: float) -> Counts:
+    """Count right and wrong decisions.
 
     Args:
-        null: trials of the null hypothesis.
-        alternative: trials of the alternative. One half of each is used to fit scores, the other to choose among them.
-        checkpoint: index of the checkpoint.
+        null: scores of the trials of the null hypothesis; shape (trials,).
+        alternative: scores of the trials of the alternative; shape (trials,).
+        threshold: smallest score that is decided as the alternative.
+
+    Returns:
+        True positives, false negatives, false positives and true negatives.
+
+    Example:
+        >>> count_decisions(np.array([0.0, 2.0]), np.array([2.0, 3.0]), 1.0)
+        (2, 0, 1, 1)
+    """
+    fp, tp = (int(classify(scores, threshold).sum()) for scores in (null, alternative))
+    return tp, len(alternative) - tp, fp, len(null) - fp
+
+
+def train_distinguishers(
+    trials: Pair, looks: Looks, confidence: float, delta: float
+) -> tuple[Distinguisher, Distinguisher]:
+    """Train a distinguisher for each of two bounds.
+
+    Args:
+        trials: trials of the null hypothesis, and of the alternative.
+        looks: looks that are taken together.
         confidence: confidence level of the bounds.
         delta: delta at which epsilon is bounded.
 
     Returns:
-        The distinguisher with the feature that gives the larger bound of mu.
+        The distinguisher that gives the largest bound of epsilon, and the one that gives the largest bound of mu.
     """
-    fitting, validation = ([trials.select(slice(k, None, 2)) for trials in (null, alternative)] for k in range(2))
-    candidates = [_fit(fitting, validation, checkpoint, feature, confidence, delta) for feature in FEATURES]
+    fits = [_cross_fit(name, attack, trials, looks) for name, attack in list_attacks(trials[0], looks).items()]
 
-    def bound_mu(candidate: Distinguisher) -> float:
-        fp, tp = (int(candidate.decide(trials, "total_variation").sum()) for trials in validation)
-        return mu_lower_bound(tp, len(validation[1]) - tp, fp, len(validation[0]) - fp, confidence=confidence)
+    def choose(criterion: Criterion) -> Distinguisher:
+        candidates = [_find_threshold(*fit, criterion, confidence, delta) for fit in fits]
+        return max(candidates, key=lambda candidate: candidate.bound)
 
-    return max(candidates, key=bound_mu)
+    return choose("epsilon"), choose("total_variation")
 
 
-def _fit(
-    fitting: list[Observations],
-    validation: list[Observations],
-    checkpoint: int,
-    feature: str,
+def _cross_fit(
+    name: str, attack: Attack, trials: Pair, looks: Looks
+) -> tuple[str, tuple[Score, Score], tuple[Floats, Floats]]:
+    """Fit a score on each half of the trials, and let it score the other half."""
+    halves = [(trials[0].select(slice(k, None, 2)), trials[1].select(slice(k, None, 2))) for k in range(2)]
+    parts = attack(*halves[0], looks), attack(*halves[1], looks)
+    null, alternative = (
+        np.concatenate([parts[1 - k](halves[k][hypothesis]) for k in range(2)]) for hypothesis in range(2)
+    )
+    return name, parts, (null, alternative)
+
+
+def _find_threshold(
+    name: str,
+    parts: tuple[Score, Score],
+    scores: tuple[Floats, Floats],
+    criterion: Criterion,
     confidence: float,
     delta: float,
 ) -> Distinguisher:
-    """Fit weights on some trials, and choose thresholds on others."""
-    answers = np.concatenate([trials.answers[:, checkpoint] for trials in fitting])
-    given = ~np.isnan(answers)
-    fill = np.where(given, answers, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
-    features = [_extract(trials, checkpoint, feature, fill) for trials in fitting]
-    weights = _fit_answers(*features) if feature == "answer" else _fit_presence(*features)
-    untuned = Distinguisher(checkpoint, feature, fill, weights, 0.0, 0.0)
-    scores = [untuned.score(trials) for trials in validation]
-    criteria: tuple[Criterion, ...] = ("epsilon", "total_variation")
-    thresholds = (find_threshold(*scores, confidence=confidence, delta=delta, criterion=one) for one in criteria)
-    return Distinguisher(checkpoint, feature, fill, weights, *thresholds)
-
-
-def _extract(observations: Observations, checkpoint: int, feature: str, fill: Floats) -> Floats:
-    """Return the feature of each trial; shape (trials, numbers)."""
-    if feature == "presence":
-        return np.unpackbits(observations.present[:, checkpoint], axis=1).astype(np.float64)
-    answers = observations.answers[:, checkpoint]
-    return np.where(np.isnan(answers), fill, answers)
-
-
-def _fit_answers(null: Floats, alternative: Floats) -> Floats:
-    """Compute Fisher's discriminant of the answers, with a diagonal covariance."""
-    spread = np.sqrt((null.var(axis=0) + alternative.var(axis=0)) / 2.0)
-    size = np.maximum(np.abs(null).max(axis=0), np.abs(alternative).max(axis=0))
-    spread = np.maximum(spread, np.finfo(np.float64).eps * size + 1e-150)
-    weights: Floats = (alternative.mean(axis=0) - null.mean(axis=0)) / spread**2
-    largest = np.abs(weights).max()
-    return weights / largest if largest > 0.0 and np.isfinite(largest) else np.ones_like(weights)
-
-
-def _fit_presence(null: Floats, alternative: Floats) -> Floats:
-    """Compute the log-likelihood ratio of each round's presence, as if rounds were independent (naive Bayes)."""
-    rates = [(present.sum(axis=0) + 0.5) / (len(present) + 1.0) for present in (null, alternative)]
-    weights: Floats = np.log(rates[1] / rates[0]) - np.log((1.0 - rates[1]) / (1.0 - rates[0]))
-    return weights
+    threshold = find_threshold(*scores, confidence=confidence, delta=delta, criterion=criterion)
+    counts = count_decisions(*scores, threshold)
+    if criterion == "epsilon":
+        bound = epsilon_lower_bound(*counts, confidence=confidence, delta=delta)
+    else:
+        bound = mu_lower_bound(*counts, confidence=confidence)
+    return Distinguisher(name, parts, threshold, choose_thresholds(*scores), scores[0], bound)

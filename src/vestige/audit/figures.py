@@ -5,7 +5,7 @@ Guarantee: each figure is drawn without touching matplotlib's backend; held by t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,9 @@ import numpy as np
 from vestige.audit.comparison import Comparison, ComparisonRow
 from vestige.audit.examples import OutlierEffect
 from vestige.audit.leakage import Leakage
+from vestige.audit.trade_off import TradeOff
 from vestige.figures import (
+    COLOURS,
     FAINT,
     SIZE,
     find_style,
@@ -31,12 +33,17 @@ if TYPE_CHECKING:
 
 _MIN_ERROR = 1e-16
 """Where an error of 0 is drawn, which has no place on a logarithmic axis: about the precision of a float."""
+_SQUARE = (5.0, 5.0)
+_RATES = 401
+"""Number of rates at which a promised trade-off function is drawn."""
 _CEILING_LABEL = "the most that this many trials can show"
 
 
 @use_style()
 def draw_leakage(leakages: Mapping[str, Leakage], path: str | Path | None = None) -> Figure:
     """Draw epsilon and the reconstruction error against the number of records since the erasure.
+
+    A hollow marker beyond the last checkpoint shows epsilon from all states together.
 
     Args:
         leakages: results of `measure_leakage` by name, each drawn in its own colour.
@@ -60,17 +67,64 @@ def draw_leakage(leakages: Mapping[str, Leakage], path: str | Path | None = None
         checkpoints = [checkpoint for checkpoint in leakage.checkpoints if checkpoint.age >= 0]
         ages = [max(checkpoint.age, 1) for checkpoint in checkpoints]
         left.plot(ages, [checkpoint.epsilon for checkpoint in checkpoints], label=name, **styles[name])
+        left.plot(2.0 * ages[-1], leakage.joint.epsilon, **styles[name] | {"markerfacecolor": "white"})
         right.plot(ages, [max(checkpoint.reconstruction, _MIN_ERROR) for checkpoint in checkpoints], **styles[name])
     ceiling = max(leakage.epsilon_ceiling for leakage in leakages.values())
     left.axhline(ceiling, color=FAINT, lw=0.8, ls=":")
     left.annotate(_CEILING_LABEL, (1, ceiling), (2, 3), textcoords="offset points", fontsize=8)
     left.set(xscale="log", xlabel="records since the erasure", ylabel="lower bound of epsilon")
     left.set(ylim=(0, 1.15 * ceiling))
+    left.annotate("hollow: all states\ntogether", (0.98, 0.5), xycoords="axes fraction", fontsize=8, ha="right")
     right.set(xscale="log", yscale="log", xlabel="records since the erasure")
     right.set(ylabel="reconstruction error (relative to guessing)")
     right.axhline(1.0, color=FAINT, lw=0.8, ls=":")
     if len(leakages) > 1:
         figure.legend(loc="outside upper center", ncols=len(leakages))
+    save_figure(figure, path)
+    return figure
+
+
+@use_style()
+def draw_trade_off(
+    found: TradeOff,
+    promises: Mapping[str, Callable[[float], float]] | None = None,
+    path: str | Path | None = None,
+) -> Figure:
+    """Draw the two errors of an adversary with their simultaneous band, beside what is promised.
+
+    Args:
+        found: the errors, such as `measure_leakage(...).joint.trade_off`.
+        promises: promised trade-off functions by name; a promise is refuted if the whole band is below it somewhere.
+        path: file to save the figure in; its suffix determines the format. Default: do not save.
+
+    Returns:
+        The figure, which a notebook displays.
+
+    Raises:
+        MissingExtraError: if matplotlib is not installed.
+
+    Example:
+        >>> from vestige import Window
+        >>> from vestige.audit import gaussian_trade_off, measure_leakage
+        >>> found = measure_leakage(Window(), retention=8, t=40, trials=100, workers=1)
+        >>> figure = draw_trade_off(found.joint.trade_off, {"mu = 1": lambda rate: gaussian_trade_off(rate, mu=1.0)})
+    """
+    figure = make_figure(_SQUARE)
+    panel = figure.subplots()
+    panel.plot([0, 1], [1, 0], color=FAINT, lw=0.8, ls=":", label="nothing revealed")
+    lower, observed, upper = (
+        [(0.0, 1.0), *sorted((getattr(x, end), getattr(y, end)) for x, y in found.points), (1.0, 0.0)]
+        for end in ("low", "observed", "high")
+    )
+    colour = COLOURS[0]
+    panel.fill(*zip(*lower, *reversed(upper), strict=True), color=colour, alpha=0.2, lw=0)
+    panel.plot(*zip(*observed, strict=True), color=colour, marker="o", markersize=3.5, label="this adversary")
+    rates = np.linspace(0.0, 1.0, _RATES)
+    for number, (name, promise) in enumerate((promises or {}).items()):
+        style = ("-", "--", "-.")[number % 3]
+        panel.plot(rates, [promise(float(rate)) for rate in rates], color=COLOURS[1], ls=style, label=name)
+    panel.set(xlabel="false positives", ylabel="false negatives", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    panel.legend(loc="upper right", fontsize=9, title=f"band: all points at once, {found.confidence:.0%}")
     save_figure(figure, path)
     return figure
 

@@ -5,12 +5,20 @@ Guarantee: the output first says that it does not judge how FILE was kept; held 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import click
 import numpy as np
 
-from vestige.audit import Checkpoint, Leakage, draw_leakage, measure_leakage
+from vestige.audit import (
+    Checkpoint,
+    Leakage,
+    approximate_trade_off,
+    draw_leakage,
+    draw_trade_off,
+    gaussian_trade_off,
+    measure_leakage,
+)
 from vestige.audit.leakage import ADVERSARIES
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
@@ -22,6 +30,7 @@ from vestige.cli.audit.report import (
     sign_option,
     write_report,
 )
+from vestige.cli.group import check_figure_path
 from vestige.cli.noise_options import bound_option, delta_option, epsilon_option, window_option
 from vestige.cli.output import print_json, say, show_progress, show_table
 from vestige.errors import SourceError
@@ -42,7 +51,7 @@ _METHOD = (
 _BLIND_SPOTS = (
     "How the input file itself was kept, and by whom: the policy was run on its values.",
     "What a stronger adversary would find: a bound of 0 does not prove privacy.",
-    "Histories in which the adversary chooses what arrives, and what is published in between.",
+    "What is published between the states that the adversary sees, and what several streams say together.",
 )
 _HEADER = (
     "batches since erasure",
@@ -52,7 +61,13 @@ _HEADER = (
     "TPR at 1% FPR",
     "reconstruction",
     "same state",
+    "best attack",
 )
+_KNOWN = {
+    "knows-all": "knows all other records",
+    "knows-distribution": "knows only the distribution of the records",
+    "chooses-arrivals": "chooses what else arrives",
+}
 
 
 @audit.command("policy")
@@ -88,7 +103,14 @@ _HEADER = (
     type=click.Choice(ADVERSARIES),
     default=ADVERSARIES[0],
     show_default=True,
-    help="Whether the adversary knows all other records or only their distribution.",
+    help="Whether the adversary knows all other records, only their distribution, or chooses what arrives in the batch "
+    "of the record after seeing the states before it; this takes ten times as long or more.",
+)
+@click.option(
+    "--learned",
+    is_flag=True,
+    help="Also train gradient-boosted trees on answers, presence and retained values, which takes twice as many trials "
+    "and some seconds for each line of the table; needs scikit-learn.",
 )
 @click.option(
     "--batches", type=int, default=30, show_default=True, help="Number of batches between erasure and last checkpoint."
@@ -99,6 +121,13 @@ _HEADER = (
 )
 @seed_option
 @figure_option
+@click.option(
+    "--curve",
+    type=check_figure_path,
+    metavar="FILE",
+    help="File to save the trade-off of all states together in: false positives against false negatives, with a "
+    "band that holds at all points at once, beside what is promised.",
+)
 @report_option
 @sign_option
 @json_option
@@ -117,11 +146,13 @@ def audit_policy(
     delta: float | None,
     bounds: tuple[str, ...],
     adversary: str,
+    learned: bool,
     batches: int,
     trials: int,
     confidence: float,
     seed: int,
     figure: str | None,
+    curve: str | None,
     report: str | None,
     key: str | None,
     machine: bool,
@@ -132,10 +163,13 @@ def audit_policy(
     measures what that would reveal. `vestige audit table` tests how a table was kept.
 
     Records are drawn from the rows of a CSV, NDJSON or Parquet file; the value of one record, which was erased long
-    ago, is the smallest of 1,000 drawn records under one hypothesis and the largest under the other.
+    ago, is the smallest of 1,000 drawn records under one hypothesis and the largest under the other; beyond them with
+    --adversary chooses-arrivals.
 
-    In the table, "reconstruction" is the error of reconstructing the erased value, relative to guessing it (1 means
-    that nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses.
+    In the table, each line is one state, and the last one all states together, those before the record arrived
+    included. "reconstruction" is the error of reconstructing the erased value, relative to guessing it (1 means that
+    nothing is revealed); "same state" is how often the same rounds are retained under both hypotheses; "best attack"
+    is what distinguished them best.
     """
     check_report(report, key)
     kept = make_policy(statistic, columns, targets, channel, half_life, edges, categories)
@@ -146,9 +180,10 @@ def audit_policy(
         leakage = measure_leakage(
             policy,
             retention=retention,
-            t=retention + 1 + batches * batch,
+            t=retention + 1 + (batches + (2 if adversary == "chooses-arrivals" else 0)) * batch,
             trials=trials,
             adversary=adversary,
+            learned=learned,
             data=rows,
             confidence=confidence,
             delta=policy.delta if isinstance(policy, Private) else 0.0,
@@ -157,6 +192,8 @@ def audit_policy(
         )
     if figure is not None:
         draw_leakage({_name_policy(policy): leakage}, figure)
+    if curve is not None:
+        draw_trade_off(leakage.joint.trade_off, _list_promises(policy), curve)
     about = f"This audits {_name_policy(policy)}, a policy of Vestige, run on the values in {source}. {_DISCLAIMER}"
     if report is not None:
         write_report(_make_report(about, source, leakage, policy, retention), report, key)
@@ -178,8 +215,8 @@ def audit_policy(
 
 def _make_report(about: str, source: str, leakage: Leakage, policy: Policy, retention: int) -> Report:
     batch = max(1, retention // 2)
-    rows = [_format_checkpoint(one, batch) for one in leakage.checkpoints if one.age >= 0]
     figure = draw_leakage({_name_policy(policy): leakage})
+    curve = draw_trade_off(leakage.joint.trade_off, _list_promises(policy))
     verdict = [line.removeprefix("Verdict: ") for line in explain_leakage(leakage, policy, batch)]
     return Report(
         title="Audit of a policy",
@@ -188,8 +225,11 @@ def _make_report(about: str, source: str, leakage: Leakage, policy: Policy, rete
         mark=verdict[0].partition(".")[0].partition(":")[0],
         method=_METHOD.format(trials=leakage.trials, ceiling=leakage.epsilon_ceiling, confidence=leakage.confidence),
         inputs=[(source, "-" if source == "-" else hash_file(source), about)],
-        tables=[("Results", _HEADER, rows, ())],
-        figures=[(figure, "What an adversary can tell, by the number of batches since the record was erased.")],
+        tables=[("Results", _HEADER, _list_rows(leakage, batch), ())],
+        figures=[
+            (figure, "What an adversary can tell, by the number of batches since the record was erased."),
+            (curve, "How often the adversary takes one hypothesis for the other, from all states together."),
+        ],
         blind_spots=_BLIND_SPOTS,
     )
 
@@ -220,23 +260,39 @@ def _read_rows(source: str, columns: tuple[str, ...], policy: NamedPolicy) -> Fl
     return np.concatenate(taken)[:_MAX_ROWS]
 
 
+def _list_promises(policy: Policy) -> dict[str, Callable[[float], float]]:
+    """The promised trade-off functions by name."""
+    if not isinstance(policy, Private):
+        return {}
+    return {
+        f"promised: mu {policy.mu:.2f}": lambda rate: gaussian_trade_off(rate, policy.mu),
+        f"epsilon {policy.epsilon:g}": lambda rate: approximate_trade_off(rate, policy.epsilon, policy.delta),
+    }
+
+
+def _list_rows(leakage: Leakage, batch: int) -> list[tuple[str, ...]]:
+    """The rows of the table: each state since the erasure, then all states together."""
+    return [_format_checkpoint(one, batch) for one in (*leakage.checkpoints, leakage.joint) if one.age >= 0]
+
+
 def _format_checkpoint(checkpoint: Checkpoint, batch: int) -> tuple[str, ...]:
     return (
-        f"{checkpoint.age / batch:.3g}",
+        f"{checkpoint.age / batch:.3g}" if checkpoint.states == 1 else "all states",
         f"{checkpoint.epsilon:.2f}",
         f"{checkpoint.mu:.2f}",
         f"{checkpoint.auc:.3f}",
         f"{checkpoint.true_positive_rate:.0%}",
         f"{checkpoint.reconstruction:.1g}",
         f"{checkpoint.same_state:.0%}",
+        checkpoint.feature,
     )
 
 
 def explain_leakage(leakage: Leakage, policy: Policy, batch: int) -> Iterator[str]:
     """Explain the result of an audit in sentences.
 
-    The bounds quoted are those of checkpoints that were fixed in advance, the first and the last: the largest of all
-    would exceed the truth too often.
+    The bounds quoted are those of checkpoints that were fixed in advance: the first, the last, and all states together.
+    The largest of all would exceed the truth too often.
 
     Args:
         leakage: result of the audit.
@@ -246,28 +302,31 @@ def explain_leakage(leakage: Leakage, policy: Policy, batch: int) -> Iterator[st
     Yields:
         The sentences.
     """
-    first, last = leakage.checkpoints[0], leakage.checkpoints[-1]
-    known = "all other records" if leakage.adversary == ADVERSARIES[0] else "only the distribution of the records"
+    last, joint = leakage.checkpoints[-1], leakage.joint
+    who = f"An adversary who {_KNOWN[leakage.adversary]}"
     if isinstance(policy, Private):
-        holds = first.epsilon <= policy.epsilon and first.mu <= policy.mu
+        verdict = "REFUTED" if leakage.refutes(policy.epsilon, policy.mu) else "not refuted"
         yield (
-            f"Verdict: the guarantee of epsilon {policy.epsilon:g} at delta {policy.delta:g} is "
-            f"{'not refuted' if holds else 'REFUTED'} as soon as the record may be erased: epsilon is at least "
-            f"{first.epsilon:.2f}, and mu is at least {first.mu:.2f}, of {policy.mu:.2f} guaranteed."
+            f"Verdict: the guarantee of epsilon {policy.epsilon:g} at delta {policy.delta:g} is {verdict} by all "
+            f"{joint.states} states together: epsilon is at least {joint.epsilon:.2f}, and mu is at least "
+            f"{joint.mu:.2f}, of {policy.mu:.2f} guaranteed."
         )
         return
-    if not any(one.epsilon or one.mu for one in leakage.checkpoints):
+    if not any(one.epsilon or one.mu for one in (*leakage.checkpoints, joint)):
         yield (
-            f"Verdict: nothing found. An adversary who knows {known} could not distinguish the hypotheses at any "
-            "checkpoint. That does not prove that nobody can."
+            f"Verdict: nothing found. {who} could not distinguish the hypotheses at any checkpoint. That does not "
+            "prove that nobody can."
         )
         return
     erased = next(one for one in leakage.checkpoints if one.age >= 0)
     yield (
-        f"Verdict: erased, but not forgotten. An adversary who knows {known} distinguished the hypotheses: right after "
-        f"the erasure, epsilon was at least {erased.epsilon:.2f} ({leakage.confidence:.0%} confidence"
+        f"Verdict: erased, but not forgotten. {who} distinguished the hypotheses: right after the "
+        f"erasure, epsilon was at least {erased.epsilon:.2f} ({leakage.confidence:.0%} confidence"
         + (", the most that this many trials can show)." if erased.epsilon >= leakage.epsilon_ceiling else ").")
     )
-    yield f"{last.age / batch:.3g} batches after the erasure, it was at least {last.epsilon:.2f}."
+    yield (
+        f"{last.age / batch:.3g} batches after the erasure, it was at least {last.epsilon:.2f}; from all "
+        f"{joint.states} states together, at least {joint.epsilon:.2f}."
+    )
     if last.reconstruction < 0.5:
         yield f"The erased value could then be reconstructed with {last.reconstruction:.1g} of the error of a guess."
