@@ -70,6 +70,7 @@ def test_the_adversary_may_choose_what_arrives_and_learn(source: Path) -> None:
     text = said("audit", "policy", source, "--column", "a", *options)
     assert "An adversary who chooses what else arrives distinguished the hypotheses" in text
     assert "all states" in text
+    assert "all states" in text
     assert "best attack" in text
 
 

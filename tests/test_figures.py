@@ -25,7 +25,9 @@ from vestige.audit import (
     draw_leakage,
     draw_outlier,
     draw_table,
+    draw_trade_off,
     measure_leakage,
+    measure_trade_off,
     run_outlier,
 )
 from vestige.demo import draw_tour, run_tour
@@ -56,6 +58,9 @@ DRAW: dict[str, Callable[[Path], object]] = {
     "draw_outlier": lambda path: draw_outlier(run_outlier(trials=1), path),
     "draw_plan": lambda path: draw_plan(plan(Mean(), records=1_000), path),
     "draw_table": lambda path: draw_table(audit_table(make_snapshots(), trials=99), path),
+    "draw_trade_off": lambda path: draw_trade_off(
+        measure_trade_off(np.zeros(99), np.ones(99), np.array([0.5])), {"mu 1": lambda rate: 1.0 - rate}, path
+    ),
     "draw_tour": lambda path: draw_tour(run_tour(NORMAL), path),
 }
 

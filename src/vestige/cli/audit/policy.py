@@ -202,10 +202,7 @@ def audit_policy(
         return
     say(about)
     say(f"{_name_policy(policy)} of {', '.join(columns + targets)}, retention {retention}:")
-    show_table(
-        _HEADER,
-        [_format_checkpoint(one, batch) for one in leakage.checkpoints if one.age >= 0],
-    )
+    show_table(_HEADER, _list_rows(leakage, batch), ("best attack",))
     say(
         f"{leakage.trials:,} trials per hypothesis, which can show an epsilon of at most {leakage.epsilon_ceiling:.2f}."
     )
