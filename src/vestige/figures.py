@@ -218,8 +218,7 @@ def set_plain_ticks(axes: Axes) -> None:
     Example:
         >>> with use_style():
         ...     figure, (axes,) = make_panels(1)
-        >>> axes.set(yscale="log", ylim=(1, 30))
-        [None, (1.0, 30.0)]
+        >>> _ = axes.set(yscale="log", ylim=(1, 30))
         >>> set_plain_ticks(axes)
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter  # noqa: PLC0415

@@ -22,7 +22,7 @@ export function addHistory(past) { points = past.map(({ t, answer, window, truth
 export function setAnswer(shown, truth, { unit, record }) {
   const cards = shown.map(({ kind, title, estimate, note }) => {
     const { value, standard_error: error, lower, upper } = estimate.answers[0] ?? {};
-    const off = truth && typeof value === "number" ? ` ${apart(Math.abs(value - truth.mean), truth.standard_error)} ${unit} off the truth.` : "";
+    const off = truth && typeof value === "number" ? ` Off the truth by ${apart(Math.abs(value - truth.mean), truth.standard_error)} ${unit}.` : "";
     const range = typeof lower === "number" && typeof upper === "number" ? ` From ${number(lower, error)} to ${number(upper, error)}.` : "";
     return card(kind, title, value, error, truth?.standard_error, unit, `${note}${range}${off}`);
   });
