@@ -63,8 +63,8 @@ nitpick_ignore_regex = [
     (r"py:.*", r"(?!vestige\b).*"),  # numpy, the standard library and other packages: their sites are not reachable
     (
         r"py:class",
-        r"vestige\..*\.(CodedTexts|Inbox|KeyNames|KeyedPositions|LazyColumns|MemoryRows|Noise|OpenFamily|OpenStream|Page|PostgresReader|Request|Series"
-        r"|SqliteReader|[A-Z](_co)?)",
+        r"vestige\..*\.(Basis|CodedTexts|Inbox|KeyNames|KeyedPositions|LazyColumns|MemoryRows|Noise|OpenFamily|OpenStream"
+        r"|Page|PostgresReader|Request|Series|SqliteReader|[A-Z](_co)?)",
     ),  # not public, but in a signature that is
 ]
 
