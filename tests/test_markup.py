@@ -54,7 +54,7 @@ def test_a_stream_shows_its_clock_and_no_record() -> None:
 def test_audits_are_tables() -> None:
     found = measure_leakage(Window(), retention=8, t=40, trials=20, workers=1)
     check_accessible(found._repr_html_())
-    assert found._repr_html_().count("<tr>") == len(found.checkpoints) + 1
+    assert found._repr_html_().count("<tr>") == 1 + len(found.checkpoints) + 1, "a head, and all states together"
     rows = np.random.default_rng(0).normal(size=50)
     compared = compare({"<Window>": Window()}, retention=8, batches=8, trials=20, workers=1, data=rows)
     check_accessible(compared._repr_html_())

@@ -142,7 +142,8 @@ class Leakage:
         """Convert the checkpoints to a data frame.
 
         Returns:
-            One row for each checkpoint, with a column for each attribute of `Checkpoint`.
+            One row for each checkpoint, and one for all states together, where `states` is above 1; a column for each
+            attribute of `Checkpoint`.
 
         Raises:
             MissingExtraError: pandas is not installed.
@@ -150,10 +151,11 @@ class Leakage:
         Example:
             >>> from vestige import Window
             >>> found = measure_leakage(Window(), retention=8, t=40, trials=20, workers=1)
-            >>> found.to_pandas()["age"].tolist() == [checkpoint.age for checkpoint in found.checkpoints]
-            True
+            >>> frame = found.to_pandas()
+            >>> len(frame), len(found.checkpoints), int(frame["states"].iloc[-1])
+            (6, 5, 8)
         """
-        return make_frame(asdict(checkpoint) for checkpoint in self.checkpoints)
+        return make_frame(asdict(checkpoint) for checkpoint in (*self.checkpoints, self.joint))
 
     def __str__(self) -> str:
         return f"{self._describe()}\n{make_text(HEADER, self._list_cells(), self._list_notes())}"
