@@ -248,6 +248,7 @@ def calls(folder: Path) -> dict[str, Call]:
             lambda **options: KeyedStreams(Mean(), retention=96, seed=0).take(**options),
             {"keys": ["a"], "rows": [1.0], "times": [None], "subjects": ["a"], "numbers": [1]},
         ),
+        "combine": (vestige.combine, {"estimates": [keyed_streams().estimate("a")]}),
         "KeyedStreams.estimates": (lambda keys: keyed_streams().estimates(keys), {"keys": ["a"]}),
         "KeyedStreams.counts": (lambda keys: keyed_streams().counts(keys), {"keys": ["a"]}),
         "KeyedStreams.estimate": (lambda key: keyed_streams().estimate(key), {"key": "a"}),
@@ -318,6 +319,12 @@ def calls(folder: Path) -> dict[str, Call]:
         "epsilon_lower_bound": (audit.epsilon_lower_bound, {**tables, "delta": 0.0}),
         "mu_lower_bound": (audit.mu_lower_bound, tables),
         "total_variation_lower_bound": (audit.total_variation_lower_bound, tables),
+        "measure_trade_off": (
+            audit.measure_trade_off,
+            {"null": np.zeros(3), "alternative": np.ones(3), "thresholds": np.array([0.5]), "confidence": 0.9},
+        ),
+        "gaussian_trade_off": (audit.gaussian_trade_off, {"rate": 0.1, "mu": 1.0}),
+        "approximate_trade_off": (audit.approximate_trade_off, {"rate": 0.1, "epsilon": 1.0, "delta": 0.0}),
         "default_policies": (audit.default_policies, {"bound": 3.0}),
         "run_outlier": (audit.run_outlier, {"trials": 1, "seed": 0}),
         "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "trials": 99, "seed": 0}),
@@ -552,7 +559,7 @@ def test_formulas_hold_at_their_limits(folder: Path, name: str) -> None:
 def test_every_public_callable_is_tried() -> None:
     known = {*NAMES, *VALUES}
     results = {
-        "audit": {"AuditSeed", "Snapshot", "TableSnapshot"},
+        "audit": {"AuditSeed", "Snapshot", "TableSnapshot", "choose_decisive_batch"},
         "planning": set(),
         "operations": {"send_request", "verify_receipts", "verify_report"},
     }

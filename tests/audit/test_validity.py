@@ -189,6 +189,13 @@ def test_the_truth_is_that_of_the_closed_forms() -> None:
     assert response["mu"] == pytest.approx(2.0 * special.ndtri(TRUTH), abs=1e-3)
 
 
+def test_a_score_that_is_not_a_number_is_decided_alike_under_both_hypotheses() -> None:
+    unknown = np.full(100, np.nan)
+    found = measure_trade_off(unknown, unknown, np.array([0.5]))
+    assert [interval.observed for interval in found.points[0]] == [0.0, 1.0]
+    assert not found.refutes(lambda rate: 1.0 - rate)
+
+
 def test_curves_meet_their_definitions() -> None:
     """The trade-off of a Gaussian touches that of each (epsilon, delta) on its own profile, and never goes below."""
     for epsilon in (0.5, 1.0, 3.0):
@@ -205,5 +212,5 @@ def test_bad_parameters_are_refused() -> None:
         gaussian_trade_off(1.5, 1.0)
     with pytest.raises(ParameterError, match=r"mu=-1\.0 is out of range"):
         gaussian_trade_off(0.5, -1.0)
-    with pytest.raises(ParameterError, match="need at least one number each"):
+    with pytest.raises(ParameterError, match="lists of at least one number"):
         measure_trade_off(np.empty(0), np.ones(2), np.ones(1))

@@ -18,7 +18,7 @@ import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.types import Floats
-from vestige.validation import check_float
+from vestige.validation import check_float, check_floats
 
 _THRESHOLDS = 15
 _TAIL = 2.5
@@ -86,7 +86,8 @@ def measure_trade_off(null: Floats, alternative: Floats, thresholds: Floats, *, 
         The errors.
 
     Raises:
-        ParameterError: if there are no scores or thresholds, or `confidence` is not between 0 and 1.
+        ParameterError: if an argument is not a one-dimensional array of at least one number, or `confidence` is not
+            between 0 and 1.
 
     Example:
         >>> import numpy as np
@@ -95,13 +96,15 @@ def measure_trade_off(null: Floats, alternative: Floats, thresholds: Floats, *, 
         (0.043, 0.0)
     """
     check_float("confidence", confidence, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 0.95")
-    if not (len(null) and len(alternative) and len(thresholds)):
+    null, alternative = check_floats("null", null), check_floats("alternative", alternative)
+    thresholds = check_floats("thresholds", thresholds)
+    if not all(given.ndim == 1 and given.size for given in (null, alternative, thresholds)):
         raise ParameterError(
-            "null, alternative and thresholds need at least one number each; pass the scores of trials"
+            "null, alternative and thresholds must be lists of at least one number; pass one score for each trial"
         )
     tail = (1.0 - confidence) / (4.0 * len(thresholds))
     false_positives = [int((null >= threshold).sum()) for threshold in thresholds]
-    false_negatives = [int((alternative < threshold).sum()) for threshold in thresholds]
+    false_negatives = [len(alternative) - int((alternative >= threshold).sum()) for threshold in thresholds]
     points = tuple(
         (_bound_rate(fp, len(null), tail), _bound_rate(fn, len(alternative), tail))
         for fp, fn in zip(false_positives, false_negatives, strict=True)
