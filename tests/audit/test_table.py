@@ -11,6 +11,7 @@ from audited_tables import CURATED, HONEST, Table, hashes, make_curated
 from vestige import Mean
 from vestige.audit import TableAudit, TableSnapshot, TableTest, audit_table, draw_table
 from vestige.errors import ParameterError
+from vestige.types import Floats
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +139,16 @@ def test_an_empty_snapshot_is_a_fact_not_an_error() -> None:
 
 def test_curated_layouts_are_listed() -> None:
     assert len(HONEST) + len(CURATED) == 40
+
+
+@pytest.mark.parametrize("column", [np.full(2_000, 1e200), np.arange(1.0, 2_001.0) * 1e-320])
+def test_values_that_cannot_be_computed_with_are_no_evidence(column: Floats) -> None:
+    table = HONEST["random half on arrival"](0)
+    snapshots = []
+    for each in table.snapshots:
+        first = np.asarray(each.values)[:, 0]
+        snapshots.append(TableSnapshot(each.ids, np.column_stack((first, column[: len(first)]))))
+    with np.errstate(all="ignore"):
+        found = audit_table(snapshots, trials=99)
+    assert found.verdict != "curated"
+    assert all(test.p_value is None or test.p_value > 0.0 for test in found.tests)

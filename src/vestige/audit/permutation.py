@@ -75,7 +75,8 @@ def p_value(scores: Floats) -> float:
     Each column has a row that is its best, so best ranks tie: then the largest standardized score decides.
 
     Args:
-        scores: one row for the observed pattern, then one for each permutation; shape (rows, scores).
+        scores: one row for the observed pattern, then one for each permutation; shape (rows, scores). What is not a
+            number, where values are too large or too small to compute with, counts as the lowest score.
 
     Returns:
         The share of rows that are at least as good as the first one.
@@ -85,12 +86,20 @@ def p_value(scores: Floats) -> float:
         0.5
     """
     best, largest = np.ones(len(scores)), np.full(len(scores), -np.inf)
-    for score in scores.T:
+    for score in map(_make_finite, scores.T):
         not_below = len(score) - np.searchsorted(np.sort(score), score)
         best = np.minimum(best, not_below / len(score))
         spread = score.std()
         largest = np.maximum(largest, (score - score.mean()) / (spread if spread > 0.0 else 1.0))
     return float(np.mean((best < best[0]) | ((best == best[0]) & (largest >= largest[0]))))
+
+
+def _make_finite(score: Floats) -> Floats:
+    """The scores of all rows with finite numbers in place of others, so that ranks and spreads can be computed."""
+    finite = score[np.isfinite(score)]
+    low, high = (finite.min(), finite.max()) if len(finite) else (0.0, 0.0)
+    result: Floats = np.nan_to_num(score, nan=low, posinf=high, neginf=low)
+    return result
 
 
 def permute_presence(batch: Batch, trials: int, rng: np.random.Generator) -> Bools:
