@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from vestige.audit.numbering import find_missing, list_numberings, parse_numbers
 from vestige.types import Ints
 
+NONE = np.zeros(0, np.int64)
+
 
 def number(ids: Ints, order: Ints | None = None) -> list[tuple[str, list[int]]]:
     sorted_ids = np.argsort(ids) if order is None else order
-    found = list_numberings(ids, sorted_ids, [np.arange(len(ids))])
+    found = list_numberings(ids, sorted_ids, [np.arange(len(ids))], NONE)
     return [(each.name, each.positions.tolist()) for each in found]
 
 
@@ -38,6 +42,17 @@ def test_steps_and_residues_that_no_id_has_are_not_gaps() -> None:
     assert [name for name, _ in number(rounds * 3 // 2)] == ["ids"]
     assert np.diff(number(rounds * 3 // 2)[0][1]).tolist() == [1] * 299
     assert np.diff(number(2 * rounds + 1)[0][1]).tolist() == [1] * 299
+
+
+@pytest.mark.parametrize("space", [lambda n: n, lambda n: 10 * n, lambda n: n * 3 // 2, lambda n: 2 * n + 1])
+def test_documented_removals_lie_where_their_ids_do(space: Callable[[Ints], Ints]) -> None:
+    rounds = np.arange(1, 301)
+    gone = np.random.default_rng(0).random(300) < 0.2
+    seen, unseen = space(rounds[~gone]), space(rounds[gone])
+    others = np.setdiff1d(np.arange(400), space(rounds))
+    found = list_numberings(seen, np.argsort(seen), [], np.concatenate((unseen, others)))[0]
+    together = np.sort(np.concatenate((found.positions, found.removed)))
+    assert np.isin(np.diff(together), [1]).all(), "each number once, and none is missing"
 
 
 def test_gaps_that_may_be_choices_stay_gaps() -> None:

@@ -36,12 +36,14 @@ class Numbering:
             records that were seen.
         positions: position of each record; shape (records,).
         origins: positions before the first record, as far as they can be guessed.
+        removed: positions of documented removals that no snapshot shows; empty where positions are ranks.
         step: distance of successive ids.
     """
 
     name: str
     positions: Ints
     origins: tuple[int, ...]
+    removed: Ints
     step: int = 1
 
 
@@ -66,31 +68,35 @@ def parse_numbers(ids: Sequence[str]) -> Ints | None:
     return np.array([int(match[2]) for match in matches if match is not None], np.int64)
 
 
-def list_numberings(numbers: Ints | None, order: Ints, snapshots: Sequence[Ints], name: str = "ids") -> list[Numbering]:
+def list_numberings(
+    numbers: Ints | None, order: Ints, snapshots: Sequence[Ints], removed: Ints, name: str = "ids"
+) -> list[Numbering]:
     """List the ways to number records, the most telling first.
 
     Args:
         numbers: ids or arrivals as whole numbers; None if they are not; shape (records,).
         order: the records in order of arrival, as indices; shape (records,).
         snapshots: records of each snapshot, as indices.
+        removed: numbers of documented removals that no snapshot shows.
         name: what the numbers are.
 
     Returns:
         The positions by id, if ids count records; and by rank among the records that were seen, if that differs.
 
     Example:
-        >>> [each.positions.tolist() for each in list_numberings(np.array([30, 10, 40]), np.array([1, 0, 2]), [])]
-        [[3, 1, 4], [2, 1, 3]]
+        >>> found = list_numberings(np.array([30, 10, 40]), np.array([1, 0, 2]), [], removed=np.array([20, 25]))
+        >>> [(each.positions.tolist(), each.removed.tolist()) for each in found]
+        [([3, 1, 4], [2]), ([2, 1, 3], [])]
     """
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
-    by_rank = Numbering("ranks", ranks, (0,))
+    by_rank = Numbering("ranks", ranks, (0,), removed[:0])
     if numbers is None or not _follows(numbers, order):
         return [by_rank]
-    positions, step = _remove_designed_gaps(numbers)
+    positions, unseen, step = _remove_designed_gaps(numbers, removed)
     if not all(_is_dense(positions[snapshot]) for snapshot in snapshots if len(snapshot)):
         return [by_rank]
-    by_id = Numbering(name, positions, _guess_origins(positions), step)
+    by_id = Numbering(name, positions, _guess_origins(positions), unseen, step)
     apart = positions[order]
     return [by_id] if len(apart) < 2 or int(np.diff(apart).max()) == 1 else [by_id, by_rank]
 
@@ -100,19 +106,26 @@ def _follows(numbers: Ints, order: Ints) -> bool:
     return bool((np.diff(numbers[order]) > 0).all())
 
 
-def _remove_designed_gaps(numbers: Ints) -> tuple[Ints, int]:
-    """Positions without the steps and residues that no id has; and the step."""
+def _remove_designed_gaps(numbers: Ints, removed: Ints) -> tuple[Ints, Ints, int]:
+    """Positions without the steps and residues that no id has, of records and of documented removals; and the step."""
     step = int(np.gcd.reduce(np.diff(np.unique(numbers)))) if len(np.unique(numbers)) > 1 else 1
-    positions = numbers // step
+    positions, unseen = numbers // step, removed[(removed - numbers[:1]) % step == 0] // step
     modulus = 2
     while modulus <= _MAX_MODULUS:
         residues = np.unique(positions % modulus)
         if len(residues) < modulus and len(positions) >= _ENOUGH * modulus:
-            rank: Ints = np.searchsorted(residues, positions % modulus)
-            positions, modulus = positions // modulus * len(residues) + rank, 2
+            unseen = unseen[np.isin(unseen % modulus, residues)]
+            positions, unseen = (_squeeze(each, modulus, residues) for each in (positions, unseen))
+            modulus = 2
         else:
             modulus += 1
-    return positions, step
+    return positions, unseen, step
+
+
+def _squeeze(positions: Ints, modulus: int, residues: Ints) -> Ints:
+    """Positions without the residues that do not occur."""
+    rank: Ints = np.searchsorted(residues, positions % modulus)
+    return positions // modulus * len(residues) + rank
 
 
 def _is_dense(positions: Ints) -> bool:

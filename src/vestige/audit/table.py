@@ -64,7 +64,7 @@ def audit_table(
     check_float("level", level, lambda number: 0.0 < number < 1.0, "between 0 and 1, such as 0.01")
     table = TableData(snapshots, removed)
     rng = make_generator(check_int("seed", seed, 0), "table")
-    numberings = list_numberings(table.numbers, table.order, table.rows, table.numbered)
+    numberings = list_numberings(table.numbers, table.order, table.rows, table.unseen, table.numbered)
     tried = [(numbering, each) for numbering in numberings for each in table.find_schedules(numbering)]
     comparison = table.compare(numberings[0])
     best = [next(each for each in tried if each[0] is numbering) for numbering in numberings] if tried else []

@@ -5,7 +5,7 @@ Guarantee: the order of rows in a snapshot does not matter; held by tests/audit/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -71,6 +71,7 @@ class TableData:
         columns: number of columns.
         rows: records of each snapshot.
         removed: records whose removal is documented.
+        unseen: numbers of documented removals that no snapshot shows, if ids are numbers.
         numbers: ids as numbers, else arrivals as whole numbers; None if neither are.
         numbered: "ids" or "arrivals".
         order: records in order of arrival.
@@ -96,16 +97,19 @@ class TableData:
         self._removed_texts = [str(id_) for id_ in _check_list("removed", removed)]
         self.removed = np.array([index[text] for text in self._removed_texts if text in index], np.int64)
         known = list(index)
-        extra = [text for text in dict.fromkeys(self._removed_texts) if text not in index]
-        numbers = parse_numbers(known + extra) if known else None
-        if numbers is None and known:
-            numbers, extra = parse_numbers(known), []
-        self.numbers = None if numbers is None else numbers[: len(known)]
-        self._extra = np.zeros(0, np.int64) if numbers is None else numbers[len(known) :]
+        self.numbers = parse_numbers(known) if known else None
+        self.unseen = np.zeros(0, np.int64) if self.numbers is None else self._parse_unseen(index)
         self.order = self._find_order(snapshots)
         self.numbered = "ids"
         if self.numbers is None:
             self.numbers, self.numbered = self._count_arrivals(snapshots), "arrivals"
+
+    def _parse_unseen(self, index: Mapping[str, int]) -> Ints:
+        """Numbers of documented removals that no snapshot shows; a text that is not such an id is none."""
+        example = next(iter(index))
+        texts = [text for text in dict.fromkeys(self._removed_texts) if text not in index]
+        found = (parse_numbers([example, text]) for text in texts)
+        return np.array([int(pair[1]) for pair in found if pair is not None], np.int64)
 
     def _find_order(self, snapshots: Sequence[TableSnapshot]) -> Ints:
         """Records in order of arrival: by time, else by number, else as they were first seen."""
@@ -141,12 +145,7 @@ class TableData:
             order = np.argsort(numbering.positions[rows], kind="stable")
             positions.append(numbering.positions[rows][order])
             values.append(table[order])
-        excused = numbering.positions[self.removed]
-        if numbering.name == "ids" and numbering.step == 1 and self.numbers is not None:
-            shift = int(self.numbers[0] - numbering.positions[0]) if len(self.numbers) else 0
-            is_plain = bool((self.numbers - numbering.positions == shift).all())
-            excused = np.concatenate((excused, self._extra - shift)) if is_plain else excused
-        return positions, values, np.unique(excused)
+        return positions, values, np.unique(np.concatenate((numbering.positions[self.removed], numbering.removed)))
 
     def find_schedules(self, numbering: Numbering) -> list[Schedule]:
         """Schedules that fit, with those positions filled in whose removal is documented."""
