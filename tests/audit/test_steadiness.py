@@ -155,3 +155,4 @@ def test_evenness_is_the_spectrum_at_low_frequencies() -> None:
     assert measure_evenness(white[:1]) is not None
     assert measure_evenness([white[0][:15]] * 99) is None
     assert measure_evenness([]) is None
+    assert measure_evenness([np.zeros(0)] * 3) is None

@@ -108,7 +108,7 @@ def measure_evenness(stretches: Sequence[Floats]) -> float | None:
         >>> measure_evenness([np.tile([1.0, -1.0], 200)]) < 0.001, measure_evenness([np.ones(400)]) is None
         (True, True)
     """
-    variance = float(np.concatenate(stretches).var()) if stretches else 0.0
+    variance = float(np.concatenate(stretches).var()) if any(map(len, stretches)) else 0.0
     ordinates: list[Floats] = []
     for values in stretches:
         if len(values) >= _LEAST_STRETCH:
