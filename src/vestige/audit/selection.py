@@ -21,6 +21,8 @@ from vestige.types import Bools, Floats, Ints
 _CHUNK_RECORDS = 1 << 22
 _NEIGHBOURS = 20
 """Number of records in a row that are compared with each other."""
+_MOST_LATE = 0.25
+"""If more of the new records lie before others that were seen earlier, positions are not those of their arrival."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,12 +47,19 @@ class Comparison:
         outlived: number of records that were gone, without documented removal, while older ones stayed.
         returned: number of records that were gone in one snapshot and there in a later one.
         late: number of records that were seen for the first time although newer ones were seen before.
+        fresh: number of records that were seen for the first time after the first snapshot.
     """
 
     cohorts: tuple[Cohort, ...]
     outlived: int
     returned: int
     late: int
+    fresh: int
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether records are mostly seen in the order of their positions, which are those of their arrival then."""
+        return self.late <= _MOST_LATE * self.fresh
 
 
 def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excused: Ints) -> Comparison:
@@ -70,23 +79,25 @@ def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excus
         1
     """
     cohorts: list[Cohort] = []
-    outlived, returned, late = 0, 0, 0
+    outlived, returned, late, fresh = 0, 0, 0, 0
     seen, gone, counted = (np.zeros(0, np.int64) for _ in range(3))
     for i, now in enumerate(snapshots):
         returned += len(np.intersect1d(now, gone))
-        late += int((now[~np.isin(now, seen)] < seen.max()).sum()) if len(seen) else 0
+        if len(seen):
+            unseen = now[~np.isin(now, seen)]
+            late, fresh = late + int((unseen < seen.max()).sum()), fresh + len(unseen)
         if i:
             before = snapshots[i - 1]
             stays = np.isin(before, now)
             contested = (before >= before[stays].min()) if stays.any() else np.zeros(len(before), np.bool_)
             contested &= ~np.isin(before, excused)
             outlived += int((contested & ~stays).sum())
-            fresh = contested & ~np.isin(before, counted)
+            uncounted = contested & ~np.isin(before, counted)
             counted = np.union1d(counted, before[contested])
-            cohorts += _divide(stays[fresh], values[i - 1][fresh])
+            cohorts += _divide(stays[uncounted], values[i - 1][uncounted])
             gone = np.setdiff1d(np.union1d(gone, before[~stays]), now)
         seen = np.union1d(seen, now)
-    return Comparison(tuple(cohorts), outlived, returned, late)
+    return Comparison(tuple(cohorts), outlived, returned, late, fresh)
 
 
 def _divide(stays: Bools, values: Floats) -> Iterator[Cohort]:

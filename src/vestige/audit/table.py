@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from vestige.audit.decoys import Decoys, Spelling, find_words
 from vestige.audit.groups import group_p_value
@@ -18,7 +19,7 @@ from vestige.audit.permutation import Batch
 from vestige.audit.selection import selection_p_value
 from vestige.audit.steadiness import steadiness_p_value
 from vestige.audit.table_data import TableData, TableSnapshot
-from vestige.audit.table_result import QUESTIONS, TableAudit, TableTest
+from vestige.audit.table_result import QUESTIONS, UNKNOWN, TableAudit, TableTest
 from vestige.random.generators import make_generator
 from vestige.types import Floats
 from vestige.validation import check_float, check_int
@@ -65,8 +66,11 @@ def audit_table(
     table = TableData(snapshots, removed)
     rng = make_generator(check_int("seed", seed, 0), "table")
     numberings = list_numberings(table.numbers, table.order, table.rows, table.unseen, table.numbered)
-    tried = [(numbering, each) for numbering in numberings for each in table.find_schedules(numbering)]
     comparison = table.compare(numberings[0])
+    is_ordered = table.has_order and comparison.is_ordered
+    if not is_ordered:
+        numberings, comparison = numberings[:1], replace(comparison, cohorts=(), outlived=0)
+    tried = [(each, fit) for each in numberings for fit in table.find_schedules(each)] if is_ordered else []
     best = [next(each for each in tried if each[0] is numbering) for numbering in numberings] if tried else []
     held = [[each for each in table.lay_out(*one) if each.batch.has_choice] for one in best]
     chosen = [[each.batch for each in one] for one in held]
@@ -85,8 +89,8 @@ def audit_table(
             p_values["groups"] = _correct([group_p_value(one, trials, rng) for one in chosen])
     p_values["values"] = selection_p_value(comparison.cohorts, trials, rng)
     return TableAudit(
-        snapshots=table.list_facts(numberings[0]),
-        numbering=numberings[0].name,
+        snapshots=table.list_facts(numberings[0], is_ordered=is_ordered),
+        numbering=numberings[0].name if is_ordered else UNKNOWN,
         step=numberings[0].step,
         batches=len(batches),
         length=len(batches[0].present) if batches else 0,

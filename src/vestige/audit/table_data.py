@@ -74,7 +74,8 @@ class TableData:
         unseen: numbers of documented removals that no snapshot shows, if ids are numbers.
         numbers: ids as numbers, else arrivals as whole numbers; None if neither are.
         numbered: "ids" or "arrivals".
-        order: records in order of arrival.
+        order: records in order of arrival, as far as it is known.
+        has_order: whether ids or arrivals tell this order.
     """
 
     def __init__(self, snapshots: Sequence[TableSnapshot], removed: Iterable[object]) -> None:
@@ -99,6 +100,7 @@ class TableData:
         known = list(index)
         self.numbers = parse_numbers(known) if known else None
         self.unseen = np.zeros(0, np.int64) if self.numbers is None else self._parse_unseen(index)
+        self.has_order = self.numbers is not None or all(each.arrived is not None for each in snapshots)
         self.order = self._find_order(snapshots)
         self.numbered = "ids"
         if self.numbers is None:
@@ -173,11 +175,11 @@ class TableData:
         positions, values, excused = self.place(numbering)
         return compare_snapshots(positions, values, excused)
 
-    def list_facts(self, numbering: Numbering) -> tuple[SnapshotFacts, ...]:
-        """Counts of each snapshot."""
+    def list_facts(self, numbering: Numbering, *, is_ordered: bool) -> tuple[SnapshotFacts, ...]:
+        """Counts of each snapshot; nothing is known to be missing if the order of records is unknown."""
         positions, _, excused = self.place(numbering)
         return tuple(
-            SnapshotFacts(label, len(place), len(find_missing(place, excused)) if len(place) else 0)
+            SnapshotFacts(label, len(place), len(find_missing(place, excused)) if len(place) and is_ordered else 0)
             for label, place in zip(self.labels, positions, strict=True)
         )
 

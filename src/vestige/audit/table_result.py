@@ -13,6 +13,8 @@ from typing import Any
 
 from vestige.markup import make_table
 
+UNKNOWN = "unknown"
+"""The numbering of a table whose ids do not tell in which order records arrived."""
 CURATED, NOT_SHOWN, INCONCLUSIVE = "curated", "not shown", "inconclusive"
 ENOUGH = 8
 """With fewer batches than this, a table that is not rejected is called inconclusive; see docs/guides/table.md."""
@@ -66,7 +68,7 @@ class SnapshotFacts:
         label: its name.
         records: number of its records.
         missing: number of positions without a record between its oldest and its newest one, without documented
-            removals.
+            removals; 0 if the order of records is unknown.
     """
 
     label: str
@@ -94,7 +96,7 @@ class TableAudit:
     Attributes:
         snapshots: counts of each snapshot.
         numbering: "ids" or "arrivals" if these count records, so that gaps show; "ranks" if only records that were seen
-            can be counted.
+            can be counted; "unknown" if nothing tells in which order they arrived, so that nothing can be tested.
         step: distance of successive ids.
         batches: number of batches, no two of which share records, in which some records are kept and some are missing.
         length: number of positions of a batch, on the schedule that fits best.
@@ -167,7 +169,7 @@ class TableAudit:
         if self.kinds:
             return CURATED
         if not self.missing and not self.outlived:
-            return NOT_SHOWN if self.numbering != "ranks" else INCONCLUSIVE
+            return INCONCLUSIVE if self.numbering in ("ranks", UNKNOWN) else NOT_SHOWN
         return NOT_SHOWN if self.batches >= ENOUGH and self.can_see_averages else INCONCLUSIVE
 
     @property
@@ -187,6 +189,11 @@ class TableAudit:
             text += f" {_CONFUSED}" if self.kinds == ("averages",) else ""
         elif not any(snapshot.records for snapshot in self.snapshots):
             text = "Inconclusive: the snapshots hold no records."
+        elif self.numbering == UNKNOWN:
+            text = (
+                "Inconclusive: ids do not tell in which order the records arrived, so that nothing can be tested. Name "
+                "the snapshots in the order in which they were taken, and a column that tells when a row arrived."
+            )
         elif not self.missing and not self.outlived:
             text = (
                 "Not shown: no record is missing, so there is no choice that could say anything."

@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from vestige.audit import TableAudit, TablePlan, audit_table, draw_table, plan_table
-from vestige.audit.table_result import BLIND_SPOTS, HEADER, NULLS
+from vestige.audit.table_result import BLIND_SPOTS, HEADER, NULLS, UNKNOWN
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option
 from vestige.cli.audit.report import Report, check_report, report_option, sign_option, write_report
 from vestige.cli.audit.snapshots import ReadSnapshot, TableColumns, read_ids, read_snapshots
@@ -31,6 +31,12 @@ _METHOD = (
     "permutations; values are compared among twenty records in a row. "
     "The p-values are corrected together (Holm), so that the chance of any false rejection is at most {level:g}."
 )
+_ORDERS = {
+    "ids": "numbered by id",
+    "arrivals": "numbered by arrival",
+    "ranks": "numbered by order among those that were seen",
+    UNKNOWN: "in an order that is not known",
+}
 
 
 @audit.command("table")
@@ -182,14 +188,14 @@ def _describe_data(found: TableAudit) -> str:
     """What was seen, before any test."""
     parts = [format_count(len(found.snapshots), "snapshot")]
     parts.append(format_count(sum(each.records for each in found.snapshots), "record"))
-    numbered = {"ids": "by id", "arrivals": "by arrival"}.get(found.numbering, "by order among those that were seen")
-    text = f"{', '.join(parts)}, numbered {numbered}."
-    if found.numbering != "ranks":
+    text = f"{', '.join(parts)}, {_ORDERS[found.numbering]}."
+    if found.numbering in ("ids", "arrivals"):
         text += f" {found.missing:,} numbers are missing between records, without documented removal."
-    text += f" {found.outlived:,} records were gone while older ones stayed."
+    if found.numbering != UNKNOWN:
+        text += f" {found.outlived:,} records were gone while older ones stayed."
     if found.returned:
         text += f" {format_count(found.returned, 'record')} came back after they were gone."
-    if found.late:
+    if found.late and found.numbering != UNKNOWN:
         text += f" {format_count(found.late, 'record')} appeared although newer ones were seen before."
     if found.filled:
         text += f" {format_count(found.filled, 'missing value')} were replaced by the average of their column."
@@ -215,7 +221,8 @@ def _describe_spelled(found: TableAudit) -> list[str]:
 def _make_report(
     read: list[ReadSnapshot], found: TableAudit, power: TablePlan | None, columns: tuple[str, ...]
 ) -> Report:
-    facts = [(each.label, f"{each.records:,}", f"{each.missing:,}") for each in found.snapshots]
+    is_ordered = found.numbering != UNKNOWN
+    facts = [(each.label, f"{each.records:,}", f"{each.missing:,}" if is_ordered else "-") for each in found.snapshots]
     nulls = [(test.name, NULLS[test.name]) for test in found.tests]
     tables: list[tuple[str, Sequence[str], Sequence[Sequence[str]], Sequence[str]]] = [
         ("Tests", HEADER, found.rows, _describe_spelled(found)),
