@@ -50,6 +50,15 @@ BODIES = {
 }
 
 
+def test_a_value_that_does_not_fit_is_told_by_its_row_in_the_body_and_its_column(client: Client) -> None:
+    rows = [{"country": "DE", "spent": None}, {"country": "DE", "spent": 2}, {"country": None, "spent": 3}]
+    answer = send(client, json.dumps([*rows, {"country": "DE", "spent": 1e305}]).encode(), "application/json")
+    assert answer.json()["detail"] == (
+        "row 4, column 'spent', is missing, infinite or beyond 1e+300 in magnitude; drop or fill such records; nothing "
+        "was taken"
+    )
+
+
 @pytest.mark.parametrize("kind", BODIES)
 def test_rows_of_each_kind_are_taken_and_answered(client: Client, kind: str) -> None:
     answer = send(client, BODIES[kind], kind)

@@ -192,6 +192,7 @@ def test_an_entry_that_is_refused_stops_its_stream_with_a_remedy_and_without_its
         service.feed("a")
         wait(lambda: "(XDEL)" in caplog.text)
         assert "2987" not in caplog.text
+        assert "the time of row 2 lies" in caplog.text
         redis_server.call("XDEL", "s", ids[1])
         wait(lambda: service.count("a") == 2)
 

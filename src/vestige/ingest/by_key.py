@@ -13,11 +13,11 @@ from datetime import timedelta
 import numpy as np
 
 from vestige import _numba
-from vestige.errors import DataError, StreamsError, VestigeError
+from vestige.errors import DataError, StreamsError
 from vestige.ingest.commits import Commits
 from vestige.ingest.condition import find_unreadable
 from vestige.ingest.maintenance import Maintenance
-from vestige.ingest.messages import translate_error
+from vestige.ingest.messages import explain_problem
 from vestige.ingest.names import StreamNames, find_bad_keys
 from vestige.ingest.single import count_covered, find_times
 from vestige.ingest.trouble import Trouble
@@ -304,7 +304,7 @@ class StreamsByKey:
             code, row = places[name], int(rows[trouble.row])
             mine = rows[order[slice(*np.searchsorted(ordered, [code, code + 1]))]]
             of_row = isinstance(trouble.problem, DataError)
-            noted = Trouble(_explain(trouble.problem, given.block.numbers[mine]), 0, of_row=of_row)
+            noted = Trouble(explain_problem(trouble.problem, given.block.numbers[mine]), 0, of_row=of_row)
             self._add_rows(given, code, row, int((mine >= row).sum()), noted)
             left[code] = row
         return left
@@ -363,10 +363,3 @@ def _make_keys(names: Texts, codes: Ints) -> object:
     except ModuleNotFoundError:
         return names[codes]
     return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array(names, pa.large_string()))
-
-
-def _explain(problem: Exception, numbers: Ints) -> str:
-    """Say why rows were not taken, without what other exceptions may tell of them."""
-    if isinstance(problem, VestigeError):
-        return translate_error(str(problem), numbers)
-    return f"its policy failed with {type(problem).__name__}"

@@ -20,7 +20,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from vestige.errors import DataError, ParameterError, StoreError, VestigeError
-from vestige.ingest.definition import Definition
+from vestige.ingest.definition import Definition, name_fields
+from vestige.ingest.messages import translate_error
 from vestige.ingest.names import find_bad_keys, hash_key
 from vestige.keyed.rehearsal import rehearse
 from vestige.service.catalog import Catalog, Served
@@ -413,7 +414,7 @@ class Engine:
             except RefusalError as refusal:
                 outcomes.append(refusal)
             except DataError as problem:
-                outcomes.append(RefusalError(422, f"{problem}; nothing was taken"))
+                outcomes.append(RefusalError(422, f"{_explain(problem, request)}; nothing was taken"))
             else:
                 new[key] = make_taken(key, request.fingerprint, wall_clock(), counts)
                 outcomes.append((counts, False))
@@ -510,6 +511,11 @@ class Engine:
             self._tell(kind, facts)
         except Exception as problem:
             _log.error("an event could not be told: %s", describe(problem))
+
+
+def _explain(problem: DataError, request: RowsRequest) -> str:
+    """Say what is wrong with a row by its number in the body, which also has rows that are left out."""
+    return name_fields(translate_error(str(problem), request.block.numbers, request.columns.numbers))
 
 
 def count_records(served: Served) -> tuple[int, int]:

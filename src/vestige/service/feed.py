@@ -19,9 +19,10 @@ from typing import NoReturn, TypeVar
 
 import numpy as np
 
-from vestige.errors import ParameterError, SourceError, VestigeError
+from vestige.errors import ParameterError, SourceError
 from vestige.ingest.by_key import StreamsByKey
 from vestige.ingest.maintenance import Maintenance
+from vestige.ingest.messages import explain_problem
 from vestige.ingest.names import hash_key
 from vestige.ingest.single import count_covered, find_times
 from vestige.keyed import KeyedStreams
@@ -239,7 +240,7 @@ class SingleKey:
     def __init__(self, streams: KeyedStreams, name: str, max_age: timedelta | None) -> None:
         self._streams, self._name, self._max_age, self.taken = streams, name, max_age, 0
         self._source: Source | None = None
-        self._problem: Exception | None = None
+        self._problem = ""
 
     def list_sources(self) -> tuple[str, ...]:
         """List the sources that were read into the stream.
@@ -283,7 +284,7 @@ class SingleKey:
             block: the rows.
         """
         assert self._source is not None  # noqa: S101  # `begin` comes first
-        self._problem = None
+        self._problem = ""
         covered = count_covered(self._source, block, self.find_positions(self._source.name).value)
         rows, end = np.arange(covered, len(block.numbers)), block.end
         if len(rows):
@@ -295,7 +296,7 @@ class SingleKey:
             )
             self.taken += made.taken
             for trouble in made.troubles.values():
-                self._problem, left = trouble.problem, covered + trouble.row
+                self._problem, left = explain_problem(trouble.problem, block.numbers[rows]), covered + trouble.row
                 end = block.positions[left - 1] if left else b""
         if end and self._name in self._streams:
             self._streams.positions.set_own(self._source.name, self._name, end)
@@ -306,9 +307,8 @@ class SingleKey:
         Raises:
             SourceError: a row was refused.
         """
-        if self._problem is not None and self._source is not None:
-            kind = str(self._problem) if isinstance(self._problem, VestigeError) else type(self._problem).__name__
-            raise SourceError(f"{self._source.name}: {kind}; {self._source.remedy}")
+        if self._problem and self._source is not None:
+            raise SourceError(f"{self._source.name}: {self._problem}; {self._source.remedy}")
 
 
 def _hold_nothing(_: str) -> NoReturn:
