@@ -380,9 +380,28 @@ def test_a_writer_whose_kernels_cannot_be_loaded_still_answers(tmp_path: Path, m
     monkeypatch.setattr("vestige.service.engine.rehearse", fail)
     made = Engine(open_store(tmp_path / "visits.db"))
     made.start()
-    made.prepare([Definition(name="visits", columns=("spent",), retention=96)])
+    made.prepare(Definition(name="visits", columns=("spent",), retention=96)).result(LIMIT)
     assert made.submit(lambda: 1).result(LIMIT) == 1
     made.stop()
+
+
+def test_whoever_creates_a_stream_again_while_its_kernels_are_loaded_waits_for_them(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    def wait(*_: object, is_timed: bool) -> None:  # noqa: ARG001
+        begun.set()
+        go_on.wait(LIMIT)
+
+    monkeypatch.setattr("vestige.service.engine.rehearse", wait)
+    first = engine.prepare(Definition(name="a", columns=("spent", "sold"), retention=96))
+    assert begun.wait(LIMIT)
+    again = engine.prepare(Definition(name="b", columns=("sold", "spent"), retention=96))
+    assert not again.done()
+    go_on.set()
+    first.result(LIMIT)
+    again.result(LIMIT)
 
 
 def test_rows_that_were_taken_do_not_count_as_waiting(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

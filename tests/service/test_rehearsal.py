@@ -28,7 +28,7 @@ definition = Definition(name="a", columns=("x",), channel=sys.argv[2], subject="
 engine = Engine(MemoryStore())
 engine.start()
 if sys.argv[3] == "prepared":
-    engine.prepare([definition])
+    engine.prepare(definition).result()
 engine.submit(lambda: engine.catalog.create(definition)).result(60)
 before = count()
 rows = np.random.default_rng(1).normal(size=(400, 1))

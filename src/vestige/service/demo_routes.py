@@ -52,7 +52,7 @@ class EngineFeed:
         """
         made = Definition.from_data(definition)
         made.check()
-        self._engine.prepare([made])
+        self._engine.prepare(made).result()
         self._engine.submit(lambda: self._engine.catalog.create(made)).result()
 
     def take(self, names: Collection[str], rows: Any) -> None:

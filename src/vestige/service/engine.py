@@ -11,8 +11,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from vestige.ingest.definition import Definition, name_fields
 from vestige.ingest.messages import translate_error
 from vestige.ingest.names import find_bad_keys, hash_key
 from vestige.keyed.rehearsal import rehearse
+from vestige.policy import Policy
 from vestige.service.catalog import Catalog, Served
 from vestige.service.logs import describe
 from vestige.service.name_index import sort_names
@@ -122,7 +123,8 @@ class Engine:
         self._is_stopping = self._is_failing = self._is_stale = False
         """The last one: whether memory may hold what the store does not. Others see it only if that is so."""
         self._expires = 0.0
-        self._prepared: set[tuple[str, bool]] = set()
+        self._prepared: dict[tuple[str, bool], Future[None]] = {}
+        self._kernels = ThreadPoolExecutor(1, "vestige-kernels")
         self._is_prepared = threading.Event()
         self._thread = threading.Thread(target=self._run, name="vestige-writer", daemon=True)
         self.maintain: Callable[[], None] = lambda: None
@@ -143,21 +145,29 @@ class Engine:
         self._thread.start()
         self._is_prepared.wait()
 
-    def prepare(self, definitions: Iterable[Definition]) -> None:
-        """Load the kernels of definitions before rows have to wait for them, without the lock of the store.
+    def prepare(self, definition: Definition) -> Future[None]:
+        """Load the kernels of a definition before rows have to wait for them, without the lock of the store.
 
         Args:
-            definitions: the definitions, checked; those that are alike are prepared once.
+            definition: the definition, checked; those that are alike are prepared once.
+
+        Returns:
+            When that is done; whoever comes while it is being done waits too.
         """
-        for definition in definitions:
-            policy = definition.make_policy()
-            kind = repr(policy), definition.max_age is not None
+        policy = definition.make_policy()
+        kind = repr(policy), definition.max_age is not None
+        with self._ready:
             if kind not in self._prepared:
-                self._prepared.add(kind)
-                try:
-                    rehearse(policy, definition.retention, is_timed=kind[1])
-                except Exception as problem:  # rows then wait longer; without a writer, all would wait for ever
-                    _log.error("the kernels could not be loaded: %s", describe(problem))
+                self._prepared[kind] = self._kernels.submit(
+                    self._rehearse, policy, definition.retention, is_timed=kind[1]
+                )
+            return self._prepared[kind]
+
+    def _rehearse(self, policy: Policy, retention: int | None, *, is_timed: bool) -> None:
+        try:
+            rehearse(policy, retention, is_timed=is_timed)
+        except Exception as problem:  # rows then wait longer; without a writer, all would wait for ever
+            _log.error("the kernels could not be loaded: %s", describe(problem))
 
     def stop(self) -> None:
         """Do what waits, refuse what comes, and close the store; all that was answered is in it already."""
@@ -166,6 +176,7 @@ class Engine:
             self._ready.notify()
         if self._thread.ident is not None:
             self._thread.join()
+        self._kernels.shutdown(wait=False, cancel_futures=True)
         try:
             self.store.close()
         except VestigeError as problem:
@@ -294,7 +305,8 @@ class Engine:
     # The writer's thread.
 
     def _run(self) -> None:
-        self.prepare(served.definition for served in tuple(self.catalog.served.values()))
+        for served in tuple(self.catalog.served.values()):
+            self.prepare(served.definition).result()
         self._is_prepared.set()
         due = time.monotonic() + EVERY
         while True:

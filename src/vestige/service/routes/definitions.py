@@ -44,7 +44,7 @@ def make_definition_routes(engine: Engine) -> APIRouter:
     async def create_stream(body: models.Definition, response: Response) -> dict[str, object]:
         """Create a definition: 201 if it is new, 200 if there is the same."""
         definition = _read_definition(body)
-        await asyncio.to_thread(engine.prepare, [definition])
+        await asyncio.wrap_future(engine.prepare(definition))
 
         def create() -> tuple[bool, dict[str, object]]:
             try:
