@@ -133,6 +133,7 @@ def test_the_correction_is_holms(curated: tuple[Table, TableAudit]) -> None:
     found = replace(curated[1], tests=tests, level=0.03)
     assert found.adjusted == pytest.approx({"averages": 0.012, "words": 0.04, "values": 0.5})
     assert (found.rejected, found.verdict) == (("averages",), "curated")
+    assert all(text in found.explain() for text in ("a payroll", "a quota", "near a number"))
     assert replace(found, level=0.01).verdict == "not shown"
 
 

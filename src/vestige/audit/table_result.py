@@ -38,12 +38,13 @@ NULLS: Mapping[str, str] = MappingProxyType(
 """The null hypothesis of each test."""
 _REASONS = {
     "words": "the pattern of kept and missing records spells numbers in a published code",
-    "averages": "the averages of the kept records are steadier from batch to batch than those of whole batches can be",
+    "averages": "the averages of the kept records are steadier from batch to batch than those of whole batches",
     "groups": "the regression estimates of the kept groups vary less from batch to batch than chance allows",
 }
 _CONFUSED = (
-    "Before you conclude, rule out that the same amounts come again in every batch, as those of a payroll do, and that "
-    "a rule keeps records near a number which happens to be the average."
+    "Before you conclude, rule out that the same amounts come again in every batch, as those of a payroll do, that a "
+    "quota fixes how many records of each size or kind are kept, and that a rule keeps records near a number which "
+    "happens to be the average."
 )
 """What makes averages steady too, without anybody's memory."""
 BLIND_SPOTS = (
@@ -222,8 +223,8 @@ class TableAudit:
             text += (
                 " Selected by value: of records that arrived one after the other, those that left had other values "
                 f"than those that stayed (corrected p = {self.adjusted['values']:.2g}). They were chosen by value, or "
-                "by something that goes with it, such as the hour or the kind of a record; by itself that does not say "
-                "that a number was written."
+                "by something that goes with it, such as the person, the hour or the kind of a record; by itself that "
+                "does not say that a number was written."
             )
         return text
 
