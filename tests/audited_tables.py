@@ -293,6 +293,6 @@ CURATED: dict[str, Callable[[int], Table]] = {
 """Tables whose records were chosen, in layouts that are public."""
 
 
-def count_verdicts(make: Callable[[int], Table], repetitions: int) -> Iterator[TableAudit]:
-    """Audit a kind of table several times."""
-    return (make(seed).audit(seed=seed) for seed in range(repetitions))
+def count_verdicts(make: Callable[[int], Table], repetitions: int, first: int = 0) -> Iterator[TableAudit]:
+    """Audit a kind of table several times, with the seeds from `first` on."""
+    return (make(seed).audit(seed=seed) for seed in range(first, first + repetitions))

@@ -1,7 +1,7 @@
 """Forty kinds of tables: false alarms at most the level, and power of 0.95 at twenty snapshots of public layouts.
 
-Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; all of 59
-found means a power above 0.95 with 95% confidence (0.95^59 is 0.048).
+Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; at most one
+of 93 missed means a power above 0.95 with 95% confidence (0.95^93 + 93 * 0.05 * 0.95^92 is 0.0500).
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def test_layouts_are_found(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(CURATED))
 def test_power_is_above_95_percent(name: str) -> None:
-    missed = sum(found.verdict != "curated" for found in count_verdicts(CURATED[name], 59))
-    assert missed == 0
+    repetitions = 93
+    missed = sum(found.verdict != "curated" for found in count_verdicts(CURATED[name], repetitions, first=1_000))
+    assert binom.cdf(missed, repetitions, 0.05) <= 0.05, f"{missed} missed"
 
 
 @pytest.mark.slow
