@@ -1,7 +1,7 @@
 """Forty kinds of tables: false alarms at most the level, and power of 0.95 at twenty snapshots of public layouts.
 
-Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; at most one
-of 93 missed means a power above 0.95 with 95% confidence (0.95^93 + 93 * 0.05 * 0.95^92 is 0.0500).
+Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; at most
+one of 93 missed means a power above 0.95 with 95% confidence (0.95^93 + 93 * 0.05 * 0.95^92 is 0.0500).
 """
 
 from __future__ import annotations
