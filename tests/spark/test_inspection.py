@@ -62,9 +62,55 @@ def test_rows_in_clear_and_copies_of_the_keyring_are_found(tmp_path: Path) -> No
     keyring = open_keyring(tmp_path / "q.keyring", create=True)
     (folder := tmp_path / "local").mkdir()
     (folder / "shuffle").write_bytes(pack_blocks(b"row " * 99 + CANARY + b"row " * 99))
-    (folder / "copy").write_bytes((tmp_path / "q.keyring").read_bytes())
+    (folder / "a" / "b").mkdir(parents=True)
+    (folder / "a" / "b" / "copy").write_bytes((tmp_path / "q.keyring").read_bytes())
+    open_keyring(folder / "other.keyring", create=True)  # that of another query tells nothing of this one
     found = inspect_files(folder, keyring, canaries=[CANARY]).findings
-    assert [text.split(" is in ")[-1].split(" holds ")[0] for text in found] == ["copy", "shuffle, in clear"]
+    assert [text.split(" is in ")[-1].split(" holds ")[0] for text in found] == ["a/b/copy", "shuffle, in clear"]
+
+
+def test_states_that_lie_close_together_are_all_found(tmp_path: Path) -> None:
+    keyring = open_keyring(tmp_path / "q.keyring", create=True)
+    run, states = claim_run(keyring, DEFINITION.digest, 2), []
+    for shard in range(2):
+        keys = ShardKeys(keyring, run, 0, shard, shard)
+        keys.open(None)
+        states.append(keys.seal(b"state"))
+    (tmp_path / "changelog").write_bytes(b"".join(states))
+    report = inspect_files(tmp_path / "changelog", keyring)
+    assert (report.files, report.states, report.unsettled, report.findings) == (1, 2, 2, ())
+    (tmp_path / "draft").write_bytes(pack_blocks(states[0] + bytes(999))[:-1])  # it is being written
+    assert inspect_files(tmp_path / "draft", keyring).findings == ()
+
+
+def test_blocks_are_found_wherever_they_begin(tmp_path: Path) -> None:
+    keyring = open_keyring(tmp_path / "q.keyring", create=True)
+    packed = pack_blocks(b"a value that was there; it is to be gone; " * 9 + CANARY)
+    assert CANARY not in packed
+    (tmp_path / "log").write_bytes(b"LZ4BlockInputStream was closed\n" + packed)
+    (tmp_path / "spill").write_bytes(pack_blocks(b"row " * 99) + bytes(9) + packed)
+    for name in ("log", "spill"):
+        assert inspect_files(tmp_path / name, keyring, canaries=[CANARY]).findings == (
+            f"canary 1 of 1 is in {name}, in clear",
+        )
+
+
+def test_what_cannot_be_unpacked_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    keyring = open_keyring(tmp_path / "q.keyring", create=True)
+    (folder := tmp_path / "checkpoint").mkdir()
+    with zipfile.ZipFile(folder / "cut.zip", "w") as archive:
+        archive.writestr("000008.sst", bytes(100))
+    (folder / "cut.zip").write_bytes((folder / "cut.zip").read_bytes()[:-9])
+    broken = bytearray(pack_blocks(b"row " * 99))
+    broken[21:] = b"\xff" * len(broken[21:])
+    (folder / "damaged").write_bytes(broken)
+    (folder / "rows").write_bytes(CANARY)
+    said = "is packed and cannot be unpacked, so not all of it was looked at"
+    assert inspect_files(folder, keyring, canaries=[CANARY]).findings == (
+        f"cut.zip {said}",
+        f"damaged {said}",
+        "canary 1 of 1 is in rows, in clear",
+    )
 
 
 @pytest.mark.parametrize(("folder", "canaries"), [("nowhere", []), (".", [b""]), (".", ["text"])])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ _BLOCK = b"LZ4Block"
 _BLOCK_HEAD = 21
 _RAW, _PACKED = 0x10, 0x20
 _KEYRING_ID_AT = 12
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+"""What is raised where a packing is damaged, cut off, encrypted or of an unknown kind."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +39,8 @@ class FilesReport:
         files: number of files that were read.
         states: number of sealed states that were found, each writing of a shard counted once.
         current: number of those that are the only ones of their shards that can be opened.
-        unsettled: number of those of which a shard has two that can be opened: one of them was replaced, or never
-            committed, and its key is destroyed when the shard is called next.
+        unsettled: number of those that can be opened and whose shards have a second key, that of what was replaced or
+            never committed; it is destroyed when the shard is called next.
         destroyed: number of those that nobody can open any more.
         findings: what is wrong, one sentence each.
     """
@@ -120,8 +123,11 @@ class _Scan:
             self._findings[f"{name} cannot be read ({problem.strerror}), so it was not looked at"] = None
             return
         self._files += 1
-        for part in _unpack(content):
-            self._search(name, part)
+        try:
+            for part in _unpack(content):
+                self._search(name, part)
+        except _BROKEN:
+            self._findings[f"{name} is packed and cannot be unpacked, so not all of it was looked at"] = None
 
     def _search(self, name: str, content: bytes) -> None:
         for number, canary in enumerate(self._canaries, 1):
@@ -176,17 +182,20 @@ def _unpack(content: bytes) -> Iterator[bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             for name in archive.namelist():
                 yield from _unpack(archive.read(name))
-    if _BLOCK in content:
-        yield _join_blocks(content)
+    at = content.find(_BLOCK)
+    while at >= 0:
+        joined, end = _join_blocks(content, at)
+        yield joined
+        at = content.find(_BLOCK, max(end, at + 1))
 
 
-def _join_blocks(content: bytes) -> bytes:
-    """The bytes that a stream of LZ4 blocks was made of, as far as it is whole."""
+def _join_blocks(content: bytes, at: int) -> tuple[bytes, int]:
+    """The bytes that a stream of LZ4 blocks was made of, as far as it is whole; and where it ends."""
     try:
         import pyarrow as pa  # noqa: PLC0415  # an extra
     except ModuleNotFoundError:
         raise MissingExtraError("vestige.spark", "spark") from None
-    codec, parts, at = pa.Codec("lz4_raw"), list[bytes](), content.find(_BLOCK)
+    codec, parts = pa.Codec("lz4_raw"), list[bytes]()
     while content.startswith(_BLOCK, at) and len(content) >= at + _BLOCK_HEAD:
         method = content[at + len(_BLOCK)] & 0xF0
         packed, size = (int.from_bytes(content[at + 9 + 4 * i : at + 13 + 4 * i], "little") for i in (0, 1))
@@ -195,4 +204,4 @@ def _join_blocks(content: bytes) -> bytes:
             break
         parts.append(block if method == _RAW else codec.decompress(block, size).to_pybytes() if size else b"")
         at += _BLOCK_HEAD + packed
-    return b"".join(parts)
+    return b"".join(parts), at
