@@ -11,9 +11,10 @@ import pytest
 from vestige import Mean, Policy, Window
 from vestige.clock import Clock
 from vestige.errors import CheckError, ParameterError
-from vestige.lab import EXPERIMENTS, Results, Submission, collect_findings, run
+from vestige.lab import EXPERIMENTS, Results, Submission, Verdict, collect_findings, run
+from vestige.lab.experiment import HELD
 from vestige.lab.figures import render
-from vestige.lab.report import tabulate
+from vestige.lab.report import _format_number, render_page, tabulate
 from vestige.lab.results import read_rows
 from vestige.policy import mask_arrivals
 from vestige.records import Records
@@ -118,6 +119,33 @@ def test_it_is_in_the_figure_the_table_and_the_findings(tmp_path: Path) -> None:
     assert caption == "Squared error, that of all data, by data, with two standard errors:"
     (alone,) = collect_findings([known], tmp_path)
     assert "Newest" not in alone.results.values("policy")
+
+
+class Loose(Newest):
+    """Has no hash, as a dataclass that is not frozen."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_the_page_counts_the_trials_of_a_policy_without_a_hash(tmp_path: Path) -> None:
+    short = replace(DRIFT, grid=tuple(p for p in DRIFT.grid if p["policy"] in ("window", "Mean, auto")))
+    mine = Submission.from_policy(Loose())
+    known = replace(short, find_verdict=lambda _: Verdict(HELD, "It did."))
+    run([known, known.submit(mine)], tmp_path, trials=2)
+    (finding,) = collect_findings([known], tmp_path, [mine])
+    assert finding.submissions == (mine,)
+    assert "2 trials at each point." in render_page([finding], "vestige lab run")
+
+
+def test_numbers_of_a_table_are_without_exponents() -> None:
+    assert [_format_number(number, 1) for number in (0.0234, 0.23, 9.7, 94.6, 12_345.6)] == [
+        "0.02",
+        "0.2",
+        "10",
+        "95",
+        "12,346",
+    ]
+    assert [_format_number(number) for number in (1.0234, 97.25, 104.4)] == ["1.02", "97.2", "104"]
 
 
 def test_a_policy_of_no_file_is_refused() -> None:

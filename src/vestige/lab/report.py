@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
 
 from vestige.errors import ParameterError
@@ -76,13 +75,13 @@ def collect_findings(
         if not rows:
             continue
         seed = read_seed(path)
-        theirs = {
-            mine.submission: read_rows(folder / mine.file_name, make_metadata(mine.digest, seed))
-            for mine in list_entries(experiment, submissions)
-        }
-        results = Results.from_rows([*rows, *chain.from_iterable(theirs.values())])
-        entered = tuple(submission for submission in submissions if theirs.get(submission))
-        findings.append(Finding(experiment, experiment.judge(results), results, seed, entered))
+        entered = []
+        for mine in list_entries(experiment, submissions):
+            theirs = read_rows(folder / mine.file_name, make_metadata(mine.digest, seed))
+            rows += theirs
+            entered += [mine.submission] if theirs and mine.submission is not None else []
+        results = Results.from_rows(rows)
+        findings.append(Finding(experiment, experiment.judge(results), results, seed, tuple(entered)))
     return findings
 
 
@@ -149,7 +148,7 @@ def _format_cell(trials: Results, measure: str) -> str:
 
 
 def _format_number(number: float, digits: int = 3) -> str:
-    return f"{number:,.0f}" if number >= 100.0 else f"{number:.{digits}g}"
+    return f"{number:,.0f}" if number >= 10.0 ** (digits - 1) else f"{number:.{digits}g}"
 
 
 def render_page(findings: Sequence[Finding], command: str) -> str:
@@ -235,7 +234,8 @@ def _describe_trials(finding: Finding) -> str:
     """The number of trials at each point, and what a trial is."""
     count, total = _count_trials(finding), len(finding.results)
     unit = f", each {finding.experiment.trial_unit}" if finding.experiment.trial_unit else ""
-    if total == len(finding.experiment.grid) * count:
+    entries = [finding.experiment, *list_entries(finding.experiment, finding.submissions)]
+    if total == sum(len(each.grid) for each in entries) * count:
         return f"{count} trials at each point{unit}"
     return f"{total:,} trials, not all points of the grid{unit}"
 
