@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +77,11 @@ def test_several_retentions_are_compared_where_a_policy_can_work_with_them() -> 
         compare({"bits": Mean(channel="bits")}, retention=8)
     with pytest.raises(ParameterError, match="batches=0 is out of range"):
         compare(policies, batches=0)
+    for bad, said in ((8.0, r"retention=8\.0 is out"), (None, "retention=None is out"), ([], "retention is empty")):
+        with pytest.raises(ParameterError, match=said):
+            compare(policies, retention=bad)  # type: ignore[arg-type]
+    counted = compare({"Window": Window()}, retention=np.array([8]), batches=2, trials=20, workers=1)  # type: ignore[arg-type]
+    assert json.loads(json.dumps(counted.to_dict()))["policies"][0]["retention"] == 8
 
 
 def test_figures(compared: Comparison, tmp_path: Path) -> None:

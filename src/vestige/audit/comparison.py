@@ -8,7 +8,7 @@ tests/audit/test_comparison.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -247,9 +247,10 @@ def compare(
         raise ParameterError(f"policies={show_value(named)} is not a mapping; pass a dict of policies by name")
     if not named:
         raise ParameterError("policies is empty; pass at least one, by name, or omit it for the default policies")
-    retentions = [retention] if isinstance(retention, int) else list(retention)
-    for each in retentions:
-        check_int("retention", each, 1)
+    given = list(retention) if isinstance(retention, Iterable) and not isinstance(retention, str) else [retention]
+    retentions = [check_int("retention", each, 1) for each in given]
+    if not retentions:
+        raise ParameterError("retention is empty; pass at least one")
     check_int("batches", batches, 1)
     able = [(name, policy, each) for each in retentions for name, policy in named.items() if _fits(policy, each)]
     if not able:
