@@ -412,6 +412,17 @@ def test_an_estimate_that_missed_makes_the_combination_a_miss() -> None:
     assert combine([fine, made]).notes == made.notes
 
 
+class Tallied(Mean):
+    """Says of how many streams an answer is."""
+
+    def complete_merged(self, made: Any, parts: Sequence[Any]) -> Any:
+        return replace(made, notes=(*made.notes, f"Of {len(parts)} streams."))
+
+
+def test_a_statistic_completes_what_was_merged() -> None:
+    assert combine(split(Tallied(), draw(1, 900), [300, 600])).notes == ("Of 3 streams.",)
+
+
 def test_one_estimate_is_its_own_combination() -> None:
     estimate = stream(Mean(), draw(1)).estimate()
     assert combine([estimate]) is estimate
@@ -464,7 +475,7 @@ def test_a_metric_without_an_answer_in_one_part_says_what_it_covers() -> None:
     made = combine(split(BUNDLE, rows, [9_000]))
     assert made["x,y:regression"].counted == 6_000
     assert made["x,y:regression"].missed
-    assert "Not covered are 1 of the 2 combined estimates" in made["x,y:regression"].notes[0]
+    assert made["x,y:regression"].notes[0].startswith("Left out: 1 of the 2 combined estimates, with records of")
     assert made["x:mean"].counted == 18_000
     rows[:9_000, 0] = 1.0
     nothing = combine(split(BUNDLE, rows, [9_000]))

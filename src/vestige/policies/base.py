@@ -415,7 +415,8 @@ class Encoded(NamedPolicy[E_co]):
         )
         made = replace(self.conclude_merged(merged, parts), basis=merged)
         notes = tuple(f"Of one or more of the combined estimates: {note}" for note in merged.notes)
-        return replace(made, notes=made.notes + notes, missed=True) if notes else made
+        made = replace(made, notes=made.notes + notes, missed=True) if notes else made
+        return self.complete_merged(made, parts)
 
     def conclude_merged(self, merged: Basis, parts: Sequence[E_co]) -> E_co:  # noqa: ARG002
         """Conclude the answer for all records from merged numbers; by default what `conclude` gives.

@@ -63,7 +63,7 @@ _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
-_LACKING = "Not covered are {:,} of the {:,} combined estimates, which have records of it and no answer."
+_LACKING = "Left out: {:,} of the {:,} combined estimates, with records of this metric but no answer."
 _HIDDEN = "too few records have its columns to tell their number from the noise"
 _SHARES = ("shares", ", or use histogram for shares of numbers")
 _TEXTS = ("distinct[text]", "")

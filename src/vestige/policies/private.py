@@ -312,9 +312,8 @@ class Private(Encoded[E_co]):
         note = self._note_noise(made, self._find_noise(clock, retained))
         return self.policy.complete(replace(made, notes=(*made.notes, note)), clock, retained, counted)
 
-    def combine(self, parts: Sequence[E_co]) -> E_co:
-        """Combine averages and their noise, and note how much of it is left; see `Policy.combine`."""
-        made = super().combine(parts)
+    def complete_merged(self, made: E_co, parts: Sequence[E_co]) -> E_co:  # type: ignore[misc]
+        """Note how much noise is left; see `Encoded.complete_merged`."""
         note = self._note_noise(made, made.basis.noise)  # type: ignore[attr-defined]  # see Encoded.combine
         return self.policy.complete_merged(replace(made, notes=(*made.notes, note, _SEVERAL)), parts)
 
