@@ -42,8 +42,9 @@ class Checkpoint:
         true_positive_rate: true positive rate at a false positive rate of 1%.
         reconstruction: error of reconstructing the erased value, divided by the error of guessing it; 1 means that
             nothing is revealed.
-        feature: attack that distinguishes the hypotheses best: by the `answer`, by the `presence` of rounds, by the
-            answer beside the adversary's `forecast`, or by a `learned` classifier of all that is retained.
+        feature: attack that distinguishes the hypotheses best: by the `answer`, by how answers `change` together, by
+            the `presence` of rounds, by the answer beside the adversary's `forecast`, or by a `learned` classifier of
+            all that is retained.
         same_state: fraction of pairs of trials, with the same coins, that retain the same rounds under both hypotheses.
         epsilon_counts: true positives, false negatives, false positives and true negatives that `epsilon` rests on.
         mu_counts: those that `mu` and `total_variation` rest on.

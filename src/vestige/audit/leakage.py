@@ -37,7 +37,13 @@ from vestige.validation import check_choice, check_floats, check_int, show_value
 if TYPE_CHECKING:
     import pandas as pd
 
-ADVERSARIES = ("knows-all", "knows-distribution", "chooses-arrivals")
+KNOWLEDGE = {
+    "knows-all": "knows all other records",
+    "knows-distribution": "knows only the distribution of the records",
+    "chooses-arrivals": "chooses what else arrives",
+}
+"""What each adversary knows or does, as the end of a sentence."""
+ADVERSARIES = tuple(KNOWLEDGE)
 _TRIALS_PER_TASK = 250
 _TRAINING_SHARE = 0.25
 """Trials that train the adversary, for each trial that counts; as many draw a random value, to reconstruct it."""
@@ -47,8 +53,6 @@ _FURTHER = 4.0
 _UPDATES = 4
 """Updates after the arrival of the record whose states are among those seen jointly."""
 _MAX_COUNT, _MAX_WORKERS = 10**9, 10**4  # records or trials, and processes
-
-
 HEADER = ("t", "age", "epsilon", "mu", "total variation", "AUC", "reconstruction")
 
 
@@ -181,8 +185,7 @@ class Leakage:
         ]
 
     def _describe(self) -> str:
-        known = ("knows all other records", "knows their distribution", "chooses what else arrives")
-        return f"What an adversary who {known[ADVERSARIES.index(self.adversary)]} finds in {self.trials:,} trials"
+        return f"What an adversary who {KNOWLEDGE[self.adversary]} finds in {self.trials:,} trials"
 
     def _list_notes(self) -> list[str]:
         ceiling = f"No epsilon above {self.epsilon_ceiling:.2f} can be shown with this number of trials."

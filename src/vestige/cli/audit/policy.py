@@ -19,7 +19,7 @@ from vestige.audit import (
     gaussian_trade_off,
     measure_leakage,
 )
-from vestige.audit.leakage import ADVERSARIES
+from vestige.audit.leakage import ADVERSARIES, KNOWLEDGE
 from vestige.channels import CHANNELS
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option, trials_option
 from vestige.cli.audit.report import (
@@ -63,11 +63,6 @@ _HEADER = (
     "same state",
     "best attack",
 )
-_KNOWN = {
-    "knows-all": "knows all other records",
-    "knows-distribution": "knows only the distribution of the records",
-    "chooses-arrivals": "chooses what else arrives",
-}
 
 
 @audit.command("policy")
@@ -300,7 +295,7 @@ def explain_leakage(leakage: Leakage, policy: Policy, batch: int) -> Iterator[st
         The sentences.
     """
     last, joint = leakage.checkpoints[-1], leakage.joint
-    who = f"An adversary who {_KNOWN[leakage.adversary]}"
+    who = f"An adversary who {KNOWLEDGE[leakage.adversary]}"
     if isinstance(policy, Private):
         verdict = "REFUTED" if leakage.refutes(policy.epsilon, policy.mu) else "not refuted"
         yield (
