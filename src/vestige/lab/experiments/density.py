@@ -67,7 +67,9 @@ def _find_verdict(results: Results) -> Verdict:
             "presence bits are as good as all data, for all kinds of data": significance.every(
                 significance.show_as_good(ratios["Mean, bits", kind]) for kind in KINDS
             ),
-            "so is auto": significance.every(significance.show_as_good(ratios["Mean, auto", kind]) for kind in KINDS),
+            "auto is as good as all data, for all kinds of data": significance.every(
+                significance.show_as_good(ratios["Mean, auto", kind]) for kind in KINDS
+            ),
             "averages are as good as all data for normals": significance.show_as_good(
                 ratios["Mean, average", "normal"]
             ),

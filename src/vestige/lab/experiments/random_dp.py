@@ -246,7 +246,7 @@ def _find_verdict(results: Results) -> Verdict:
             "one late state hides random records": significance.every(
                 _show_hidden(results, batch) for batch in batches
             ),
-            "but not right after their erasure": significance.every(
+            "one state right after their erasure does not": significance.every(
                 significance.show_more_often(share * _count_sets(results, batch), _count_sets(results, batch), GAMMA)
                 for batch, share in first.items()
             ),
@@ -255,7 +255,9 @@ def _find_verdict(results: Results) -> Verdict:
                 for batch in batches
                 for share in whole[batch]
             ),
-            "nor do they come to": all(share >= whole[batch][0] for batch in batches for share in whole[batch]),
+            "the share for all states never falls below that right after the erasure": all(
+                share >= whole[batch][0] for batch in batches for share in whole[batch]
+            ),
             "extreme records take longer": significance.every(
                 significance.show_greater(gap, 0.0) for gap in delays.values()
             ),

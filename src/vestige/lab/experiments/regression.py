@@ -88,7 +88,7 @@ def _find_verdict(results: Results) -> Verdict:
             "Algorithm 2 is as good as Theorem 4.1 promises": not any(
                 significance.is_above(parts["algorithm 2", m]["error"], _promised_error(m), DIM) for m in retentions
             ),
-            "it beats the window": significance.show_smaller(published, window, 1, DIM),
+            "Algorithm 2 beats the window": significance.show_smaller(published, window, 1, DIM),
             "LinearRegression is as good as all data": significance.every(
                 significance.show_as_good(parts["LinearRegression", m]["ratio"]) for m in retentions
             ),

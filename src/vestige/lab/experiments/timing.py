@@ -87,7 +87,7 @@ def _find_verdict(results: Results) -> Verdict:
     return Verdict.from_checks(
         {
             "the time of Algorithm 1 is at most proportional to the number of subsets": published.low <= 1.0,
-            "it does search them": significance.show_greater(published, 0.5),
+            "Algorithm 1 does search all subsets": significance.show_greater(published, 0.5),
             "Mean takes less than meet in the middle": significance.show_less(ours, 0.5),
         },
         f"An update of Algorithm 1 takes time (1/error)^{unit * published.mid:.2f} (between {unit * published.low:.2f} "
