@@ -15,7 +15,7 @@ from vestige.spark.definition import Definition
 from vestige.spark.shard_keys import ShardKeys, claim_run, find_shard_slot, find_unsettled
 from vestige.store import open_keyring
 from vestige.store.keyring import Key, KeyringFile
-from vestige.store.keyring.seal import Prefix, open_part
+from vestige.store.keyring.seal import PREFIX, TAG, Prefix, open_part
 from vestige.stream.limits import Limits
 
 DEFINITION = Definition(Mean(), Limits(retention=96), None, "k", ("v",), 3)
@@ -65,7 +65,7 @@ def test_attempts_of_one_batch_share_a_key_and_no_nonce(keyring: KeyringFile) ->
     one.open(None), other.open(None)
     states = [one.seal(b"the same"), other.seal(b"the same"), one.seal(b"the same")]
     assert states[0] == states[2]
-    assert states[0] != states[1]
+    assert states[0][PREFIX:-TAG] != states[1][PREFIX:-TAG]  # one nonce would encrypt both with the same bits
     for sealed in states:
         assert ShardKeys(keyring, run, 1, 0, 3).open(sealed)[0] == b"the same"
 
@@ -88,6 +88,17 @@ def test_who_comes_late_destroys_nothing_and_ends(keyring: KeyringFile) -> None:
     assert ShardKeys(keyring, run, 2, 0, 5).open(newest)[0] == b"1"
     with pytest.raises(StoreError, match="another key of this version"):  # by one that was held up when it prepared
         keyring.prepare({late.slot: held[1]._replace(secret=bytes(32))})
+
+
+def test_the_state_of_a_batch_is_not_taken_for_that_of_the_batch_before(keyring: KeyringFile) -> None:
+    run = claim(keyring)
+    first = ShardKeys(keyring, run, 0, 0, 1)
+    first.open(None)
+    sealed = first.seal(b"0")
+    held = keyring.read().find(find_shard_slot(0))
+    with pytest.raises(StoreError, match="comes late"):
+        ShardKeys(keyring, run, 0, 0, 2).open(sealed)
+    assert keyring.read().find(find_shard_slot(0)) == held
 
 
 def test_an_attempt_that_is_held_up_before_it_settles_destroys_no_newer_key(
@@ -159,6 +170,8 @@ def test_a_checkpoint_that_was_changed_is_refused(keyring: KeyringFile, state: s
     with pytest.raises(StoreError, match=text):
         ShardKeys(keyring, run, 3, 0, 9).open(given)
     assert ShardKeys(keyring, run, 3, 0, 9).open(sealed)[0] == b"state 2"
+    with pytest.raises(StoreError, match="rolled back"):  # by one batch, whose key is destroyed by now
+        ShardKeys(keyring, run, 3, 0, 9).open(states[1])
 
 
 def test_another_keyring_and_another_shard_are_refused(keyring: KeyringFile, tmp_path: Path) -> None:
