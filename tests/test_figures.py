@@ -70,6 +70,18 @@ def test_no_two_policies_look_the_same() -> None:
     assert find_style("window") == find_style("window", 5) != find_style("my own", 5)
 
 
+def test_a_trade_off_never_rises() -> None:
+    null, alternative = np.arange(100.0), np.arange(100.0) + 90.0
+    found = measure_trade_off(null, alternative, np.arange(5.0, 190.0, 20.0))
+    panel = draw_trade_off(found).get_axes()[0]
+    line = np.asarray(panel.get_lines()[1].get_xydata())
+    border = np.asarray(panel.patches[0].get_path().vertices, np.float64)
+    half = (len(border) - 1) // 2
+    for curve in (line, border[:half], border[half:-1][::-1]):
+        assert (np.diff(curve[:, 0]) >= 0.0).all()
+        assert (np.diff(curve[:, 1]) <= 0.0).all(), "several thresholds without false positives, in their order"
+
+
 def test_a_policy_looks_the_same_under_all_its_names() -> None:
     assert {find_style(name) for name in (*MEANS, *default_policies())} <= set(STYLES.values())
     assert find_style("Window()") == find_style("window")

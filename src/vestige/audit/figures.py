@@ -113,7 +113,7 @@ def draw_trade_off(
     panel = figure.subplots()
     panel.plot([0, 1], [1, 0], color=FAINT, lw=0.8, ls=":", label="nothing revealed")
     lower, observed, upper = (
-        [(0.0, 1.0), *sorted((getattr(x, end), getattr(y, end)) for x, y in found.points), (1.0, 0.0)]
+        [(0.0, 1.0), *_list_falling([(getattr(x, end), getattr(y, end)) for x, y in found.points]), (1.0, 0.0)]
         for end in ("low", "observed", "high")
     )
     colour = COLOURS[0]
@@ -127,6 +127,11 @@ def draw_trade_off(
     panel.legend(loc="upper right", fontsize=9, title=f"band: all points at once, {found.confidence:.0%}")
     save_figure(figure, path)
     return figure
+
+
+def _list_falling(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Points from left to right; where several have the same rate of false positives, from top to bottom."""
+    return sorted(points, key=lambda point: (point[0], -point[1]))
 
 
 @use_style()
