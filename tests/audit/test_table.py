@@ -28,6 +28,7 @@ def test_a_curated_table(curated: tuple[Table, TableAudit]) -> None:
     every = np.concatenate([np.asarray(each.values) for each in table.snapshots])
     assert abs(found.spelled[-1][0] - every.mean()) < 4.0 * every.std() / np.sqrt(60)
     assert len(found.patterns) == found.batches == len(found.averages) == 20
+    assert found.records == len({id_ for each in table.snapshots for id_ in each.ids})
     assert "question" in str(found)
     assert "<table>" in found._repr_html_()
     assert draw_table(found).get_axes()
@@ -95,6 +96,9 @@ def test_honest_tables_of_several_kinds() -> None:
     by_value = HONEST["large amounts deleted later"](0).audit()
     assert (by_value.verdict, by_value.is_selected_by_value) == ("not shown", True)
     assert "Selected by value: of records that arrived one after the other" in by_value.explain()
+    uncounted = replace(by_value, numbering="ranks")
+    assert uncounted.verdict == "inconclusive", "gaps that nobody can see"
+    assert uncounted.explain().startswith("Inconclusive: ids do not count records")
     assert "honest" not in (complete.explain() + hashed.explain() + by_value.explain()).lower()
 
 

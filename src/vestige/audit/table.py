@@ -90,6 +90,7 @@ def audit_table(
     p_values["values"] = selection_p_value(comparison.cohorts, trials, rng)
     return TableAudit(
         snapshots=table.list_facts(numberings[0], is_ordered=is_ordered),
+        records=len(table.order),
         numbering=numberings[0].name if is_ordered else UNKNOWN,
         step=numberings[0].step,
         batches=len(batches),

@@ -96,6 +96,7 @@ class TableAudit:
 
     Attributes:
         snapshots: counts of each snapshot.
+        records: number of different records, over all snapshots.
         numbering: "ids" or "arrivals" if these count records, so that gaps show; "ranks" if only records that were seen
             can be counted; "unknown" if nothing tells in which order they arrived, so that nothing can be tested.
         step: distance of successive ids.
@@ -116,6 +117,7 @@ class TableAudit:
     """
 
     snapshots: tuple[SnapshotFacts, ...]
+    records: int
     numbering: str
     step: int
     batches: int
@@ -161,7 +163,7 @@ class TableAudit:
 
     @property
     def missing(self) -> int:
-        """Number of positions without a record, over all snapshots."""
+        """Number of positions without a record, added up over the snapshots."""
         return sum(snapshot.missing for snapshot in self.snapshots)
 
     @property
@@ -169,8 +171,10 @@ class TableAudit:
         """The verdict: "curated", "not shown" or "inconclusive"; never a proof of honesty."""
         if self.kinds:
             return CURATED
+        if self.numbering in ("ranks", UNKNOWN):
+            return INCONCLUSIVE
         if not self.missing and not self.outlived:
-            return INCONCLUSIVE if self.numbering in ("ranks", UNKNOWN) else NOT_SHOWN
+            return NOT_SHOWN
         return NOT_SHOWN if self.batches >= ENOUGH and self.can_see_averages else INCONCLUSIVE
 
     @property
@@ -195,17 +199,19 @@ class TableAudit:
                 "Inconclusive: ids do not tell in which order the records arrived, so that nothing can be tested. Name "
                 "the snapshots in the order in which they were taken, and a column that tells when a row arrived."
             )
-        elif not self.missing and not self.outlived:
+        elif self.numbering == "ranks":
             text = (
-                "Not shown: no record is missing, so there is no choice that could say anything."
-                if self.numbering != "ranks"
-                else "Inconclusive: ids do not count records, so what is missing cannot be seen."
+                "Inconclusive: ids do not count records, so what is missing cannot be seen, and no test finds that the "
+                "records that are kept say anything. Name a column that counts them, as the id or as the order of "
+                "arrival."
             )
+        elif not self.missing and not self.outlived:
+            text = "Not shown: no record is missing, so there is no choice that could say anything."
         elif self.batches < ENOUGH:
+            shown = {0: "no batch", 1: "one batch"}.get(self.batches, f"{self.batches} batches that share no records")
             text = (
-                f"Inconclusive: the snapshots show {self.batches} batches that share no records, too few for a test "
-                f"that would find most choices. Take snapshots of at least {ENOUGH} batches, each at least a batch "
-                "after the one before."
+                f"Inconclusive: the snapshots show {shown}, too few for a test that would find most choices. Take "
+                f"snapshots of at least {ENOUGH} batches, each at least a batch after the one before."
             )
         elif self.verdict == INCONCLUSIVE:
             text = (
@@ -252,7 +258,7 @@ class TableAudit:
                 rows.append((QUESTIONS[test.name], "-", "-", "not possible"))
             else:
                 result = "yes" if test.name in self.rejected else "not shown"
-                rows.append((QUESTIONS[test.name], f"{test.p_value:.4g}", f"{adjusted[test.name]:.4g}", result))
+                rows.append((QUESTIONS[test.name], f"{test.p_value:.3g}", f"{adjusted[test.name]:.3g}", result))
         return rows
 
     def __str__(self) -> str:
