@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sqlite3
@@ -106,8 +107,22 @@ def test_documented_removals_come_from_a_file(tmp_path: Path) -> None:
     table = make_honest(3, later=0.05, documented=True, apart=200)
     paths, asked = write_files(table, tmp_path), tmp_path / "asked.txt"
     asked.write_text("\n".join(table.removed) + "\n")
-    facts = json.loads(audit(*paths, *USUAL, "--removed", asked, "--json").stdout)
+    facts = json.loads(audit(*paths, *USUAL, "--removed", asked, "--json", "--report", tmp_path / "r.html").stdout)
     assert (facts["missing"], facts["outlived"]) == (0, 0)
+    digest = hashlib.sha256(asked.read_bytes()).hexdigest()
+    assert (facts["inputs"][-1]["name"], facts["inputs"][-1]["sha256"]) == (str(asked), digest), "it decides too"
+    assert f"{digest[:16]} {digest[16:32]}" in (tmp_path / "r.html").read_text()
+
+
+def test_a_record_in_two_snapshots_counts_once(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{i}.csv" for i in range(3)]
+    for path, ids in zip(paths, ((1, 2, 4), (1, 2, 4), (2, 4, 5)), strict=True):
+        path.write_text("customer_no,amount\n" + "".join(f"{i},{i}\n" for i in ids))
+    text = flatten(audit(*paths, *USUAL))
+    assert "3 snapshots, 9 rows of 4 records, numbered by id." in text
+    assert f"1.csv: the same content as {paths[0]}." in text
+    assert "check that the snapshots are named in order" not in text
+    assert "check that the snapshots are named in order of time" in flatten(audit(*reversed(paths), *USUAL))
 
 
 def test_sqlite_and_parquet_say_the_same_as_csv(curated: list[Path], tmp_path: Path) -> None:
@@ -167,7 +182,11 @@ def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
     pointed.write_text('customer_no,amount\n7,"1.234,56"\n8,"2.000,00"\n')
     for arguments, said in (
         ((), "no SNAPSHOT is given"),
-        ((window[0],), "SNAPSHOT needs --id"),
+        ((window[0], "--id", "customer_no"), "SNAPSHOT needs --id"),
+        ((window[0], "--id", "customer_no"), "a numeric column; add --column"),
+        ((tmp_path, *USUAL), "is a folder; give its files in order of time, such as"),
+        ((window[0], *USUAL, "--report", tmp_path / "none" / "r.html"), "there is no folder"),
+        ((tmp_path / "unread", "--report", tmp_path / "r.html", "--sign", tmp_path / "k"), "the key cannot be read"),
         ((base, *USUAL), "is a database; name the table with --table"),
         ((base, "--table", "t", *USUAL), "no such column"),
         ((window[0], "--table", "t", *USUAL), "no source is a database"),

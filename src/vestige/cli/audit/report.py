@@ -74,13 +74,18 @@ def check_report(report: str | None, key: str | None) -> None:
         key: private key that signs it.
 
     Raises:
-        ParameterError: the file exists, or there is a key and no report.
+        ParameterError: the file exists, its folder does not, or there is a key and no report.
+        SignatureError: the key cannot be used.
     """
     if report is None and key is not None:
         raise ParameterError("--sign needs --report, the file for the report; give both")
     for path in [] if report is None else [report, *([f"{report}.sig"] if key else [])]:
         if Path(path).exists():
             raise ParameterError(f"--report {path} exists; reports are not overwritten: give another name")
+    if report is not None and not Path(report).parent.is_dir():
+        raise ParameterError(f"--report {report}: there is no folder {Path(report).parent}; make it, or give another")
+    if key is not None:
+        sign_report(b"", key)
 
 
 def hash_file(path: str) -> str:
@@ -135,8 +140,8 @@ def render_report(report: Report, command: str) -> str:
         "Inputs", ("input", "SHA-256", "remark"), [(name, _group(digest), note) for name, digest, note in report.inputs]
     )
     figures = "".join(
-        f'<figure role="img" aria-label="{escape(text, quote=True)}">'
-        f"{inline_svg(render_figure(figure, 'svg'), f'figure-{i}')}<figcaption>{escape(text)}</figcaption></figure>"
+        f'<figure role="img" aria-label="{escape(text, quote=True)}">{_inline_figure(figure, i)}'
+        f"<figcaption>{escape(text)}</figcaption></figure>"
         for i, (figure, text) in enumerate(report.figures)
     )
     sections = [
@@ -150,6 +155,13 @@ def render_report(report: Report, command: str) -> str:
     ]
     body = "\n".join(f"<section><h2>{escape(name)}</h2>{text}</section>" for name, text in sections)
     return _PAGE.replace("{title}", escape(report.title)).replace("{style}", _STYLE).replace("{body}", body)
+
+
+def _inline_figure(figure: Figure, number: int) -> str:
+    """A figure that is never smaller than it was drawn, so that its text stays readable on a phone."""
+    width = round(72 * float(figure.get_size_inches()[0]))
+    svg = inline_svg(render_figure(figure, "svg"), f"figure-{number}")
+    return svg.replace("<svg", f'<svg style="min-width: {width}px; max-width: {width * 3 // 2}px"', 1)
 
 
 def _group(digest: str) -> str:
@@ -176,10 +188,11 @@ caption { text-align: left; font-weight: bold; padding: 0.3rem 0; }
 th, td { text-align: left; font-weight: normal; vertical-align: top; padding: 0.25rem 0.6rem 0.25rem 0;
   border-bottom: 1px solid #ccc; overflow-wrap: break-word; }
 thead th { font-weight: bold; } tr { break-inside: avoid; }
-figure { margin: 0.5rem 0 1rem; break-inside: avoid; } figure svg { width: 100%; height: auto; }
+figure { margin: 0.5rem 0 1rem; break-inside: avoid; overflow-x: auto; } figure svg { width: 100%; height: auto; }
 figcaption { color: #555; font-size: 0.85rem; }
 @page { size: A4; margin: 18mm; }
-@media print { body { padding: 0; max-width: none; font-size: 9.5pt; } }
+@media print { body { padding: 0; max-width: none; font-size: 9.5pt; } figure { overflow: visible; }
+  figure svg { min-width: 0 !important; } }
 """
 _PAGE = """<!DOCTYPE html>
 <html lang="en">

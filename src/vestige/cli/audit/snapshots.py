@@ -10,7 +10,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,8 @@ def read_snapshots(sources: Sequence[str], tables: Sequence[str], columns: Table
     for source in sources:
         if source == "-":
             raise ParameterError("- is standard input, which cannot be hashed and read again; give files")
+        if Path(source).is_dir():
+            raise ParameterError(f"{source} is a folder; give its files in order of time, such as {source}/*.csv")
         if not _is_database(source):
             found.append(_read_file(source, columns))
             continue
@@ -92,7 +94,19 @@ def read_snapshots(sources: Sequence[str], tables: Sequence[str], columns: Table
         found += [_read_table(source, table, columns) for table in tables]
     if tables and not any(map(_is_database, sources)):
         raise ParameterError(f"--table {tables[0]} is given, but no source is a database; leave it out")
-    return found
+    return _note_copies(found)
+
+
+def _note_copies(found: list[ReadSnapshot]) -> list[ReadSnapshot]:
+    """The same snapshots; those with the content of an earlier one say so."""
+    first: dict[str, str] = {}
+    noted: list[ReadSnapshot] = []
+    for each in found:
+        earlier = first.setdefault(each.sha256, each.name)
+        copied = each.name != earlier or any(one.sha256 == each.sha256 for one in noted)
+        note = "; ".join(filter(None, (each.note, f"the same content as {earlier}" if copied else "")))
+        noted.append(replace(each, note=note))
+    return noted
 
 
 def _is_database(source: str) -> bool:

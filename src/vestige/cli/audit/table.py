@@ -1,6 +1,6 @@
 """`vestige audit table`: was a table curated, by which kind of choice, how sure, and what can still be read from it.
 
-Guarantee: the exit status is 1 exactly if the verdict is "curated"; held by tests/test_cli_audit_table.py.
+Guarantee: with a verdict, the exit status is 1 exactly if it is "curated"; held by tests/test_cli_audit_table.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from vestige.audit import TableAudit, TablePlan, audit_table, draw_table, plan_table
 from vestige.audit.table_result import BLIND_SPOTS, HEADER, NULLS, UNKNOWN
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option
-from vestige.cli.audit.report import Report, check_report, report_option, sign_option, write_report
+from vestige.cli.audit.report import Report, check_report, hash_file, report_option, sign_option, write_report
 from vestige.cli.audit.snapshots import ReadSnapshot, TableColumns, read_ids, read_snapshots
 from vestige.cli.output import announce_if_slow, format_count, print_json, say, show_progress, show_table
 from vestige.errors import ParameterError
@@ -87,7 +87,7 @@ def audit_one_table(
     at least a batch after the one before.
 
     The verdict is curated, not shown or inconclusive. No result proves that a table is honest. The exit status is 1 if
-    the verdict is curated.
+    the verdict is curated; it is 1 after an error too, which is on standard error, without a verdict.
 
     \b
     Examples:
@@ -101,22 +101,28 @@ def audit_one_table(
         _plan_only(plan, size, level, repetitions, seed, machine)
         return
     if id_column is None or not columns:
-        raise ParameterError("SNAPSHOT needs --id, the column that identifies a row, and --column, a numeric column")
+        lacking = [name for name, given in (("--id", id_column), ("--column", columns)) if not given]
+        raise ParameterError(
+            "SNAPSHOT needs --id, the column that identifies a row, and --column, a numeric column; add "
+            + " and ".join(lacking)
+        )
     if size is not None:
         raise ParameterError(f"--size {size} is for --plan without SNAPSHOT; leave it out: the snapshots have a size")
     with announce_if_slow("Reading the snapshots ..."):
         read = read_snapshots(sources, tables, TableColumns(id_column, columns, arrived))
     gone = [] if removed is None else read_ids(removed)
+    inputs = [(each.name, each.sha256, each.note) for each in read]
+    inputs += [] if removed is None else [(removed, hash_file(removed), "ids whose removal is documented")]
     with announce_if_slow("Testing ..."):
         found = audit_table([each.snapshot for each in read], removed=gone, level=level, trials=trials, seed=seed)
     power = _find_power(read, found, repetitions, seed) if plan else None
     if figure is not None:
         draw_table(found, figure)
     if report is not None:
-        write_report(_make_report(read, found, power, columns), report, key)
+        write_report(_make_report(inputs, found, power, columns), report, key)
     if machine:
-        inputs = [{"name": each.name, "sha256": each.sha256, "note": each.note} for each in read]
-        print_json(found.to_dict() | {"inputs": inputs, "plan": None if power is None else power.cells})
+        named = [{"name": name, "sha256": digest, "note": note} for name, digest, note in inputs]
+        print_json(found.to_dict() | {"inputs": named, "plan": None if power is None else power.cells})
     else:
         _print(read, found, power)
         if report is not None:
@@ -174,8 +180,8 @@ def _group_notes(read: list[ReadSnapshot]) -> dict[str, list[str]]:
     """What was assumed to read snapshots, and which."""
     notes: dict[str, list[str]] = {}
     for each in read:
-        if each.note:
-            notes.setdefault(each.note, []).append(each.name)
+        for note in filter(None, each.note.split("; ")):
+            notes.setdefault(note, []).append(each.name)
     return notes
 
 
@@ -187,20 +193,23 @@ def _print_power(power: TablePlan) -> None:
 def _describe_data(found: TableAudit) -> str:
     """What was seen, before any test."""
     parts = [format_count(len(found.snapshots), "snapshot")]
-    parts.append(format_count(sum(each.records for each in found.snapshots), "record"))
+    rows = sum(each.records for each in found.snapshots)
+    parts.append(f"{format_count(rows, 'row')} of {format_count(found.records, 'record')}")
     text = f"{', '.join(parts)}, {_ORDERS[found.numbering]}."
     if found.numbering in ("ids", "arrivals"):
-        text += f" {found.missing:,} numbers are missing between records, without documented removal."
+        text += f" {found.missing:,} numbers are missing between rows of a snapshot, without documented removal."
     if found.numbering != UNKNOWN:
         text += f" {found.outlived:,} records were gone while older ones stayed."
     if found.returned:
         text += f" {format_count(found.returned, 'record')} came back after they were gone."
     if found.late and found.numbering != UNKNOWN:
-        text += f" {format_count(found.late, 'record')} appeared although newer ones were seen before."
+        text += f" {format_count(found.late, 'record')} appeared although newer ones were seen before; "
+        text += "check that the snapshots are named in order of time."
     if found.filled:
         text += f" {format_count(found.filled, 'missing value')} were replaced by the average of their column."
     if found.batches:
-        text += f" The schedule that fits best has batches of {found.length:,}; {found.batches} of them are shown."
+        text += f" The schedule that fits best has batches of {found.length:,}; "
+        text += "one of them is shown." if found.batches == 1 else f"{found.batches} of them are shown."
     return text
 
 
@@ -208,8 +217,8 @@ def _describe_spelled(found: TableAudit) -> list[str]:
     """What can still be read: the numbers that are spelled, or the averages."""
     if "words" in found.kinds and found.spelled:
         numbers = ", ".join(f"{number:.6g}" for number in found.spelled[-1])
-        where = "as shares of a range that is not known" if (found.form or "").startswith("Private") else "by its code"
-        return [f"What it says: {found.form}; in the last batch {numbers} ({where})."]
+        where = " (as shares of a range that is not known)" if (found.form or "").startswith("Private") else ""
+        return [f"What it says: {found.form}; in the last batch {numbers}{where}."]
     if "words" in found.kinds:
         return ["What it says: the words are alike, but their numbers cannot be read without the clock."]
     if found.kinds and found.averages:
@@ -219,7 +228,7 @@ def _describe_spelled(found: TableAudit) -> list[str]:
 
 
 def _make_report(
-    read: list[ReadSnapshot], found: TableAudit, power: TablePlan | None, columns: tuple[str, ...]
+    inputs: list[tuple[str, str, str]], found: TableAudit, power: TablePlan | None, columns: tuple[str, ...]
 ) -> Report:
     is_ordered = found.numbering != UNKNOWN
     facts = [(each.label, f"{each.records:,}", f"{each.missing:,}" if is_ordered else "-") for each in found.snapshots]
@@ -231,17 +240,18 @@ def _make_report(
     ]
     if power is not None:
         tables.append((f"Power at level {power.level:g}", _PLAN_HEADER, power.cells, ()))
-    caption = (
-        "Left: which positions of each batch are kept. Right: the averages of the kept records, with a band of one "
-    )
-    caption += "standard error: by chance, one in three lies outside."
+    shown = max(map(len, found.patterns), default=0)
+    part = f"of the newest {shown} " if shown < found.length else ""
+    caption = f"Left: which {part}positions of each batch are kept. "
+    caption += "Right: the averages of the kept records, with a band of one standard error: by chance, one in three "
+    caption += "lies outside."
     return Report(
         title="Audit of a table",
         question=f"Were the records of this table chosen to say something, judged by {', '.join(columns)}?",
         verdict=found.explain(),
         mark=found.verdict,
         method=_METHOD.format(trials=found.trials, level=found.level),
-        inputs=[(each.name, each.sha256, each.note) for each in read],
+        inputs=inputs,
         tables=tables,
         figures=[(draw_table(found), caption)] if found.patterns else [],
         blind_spots=BLIND_SPOTS,
