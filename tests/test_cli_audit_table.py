@@ -122,7 +122,7 @@ def test_a_record_in_two_snapshots_counts_once(tmp_path: Path) -> None:
     assert "3 snapshots, 9 rows of 4 records, numbered by id." in text
     assert f"1.csv: the same content as {paths[0]}." in text
     assert "check that the snapshots are named in order" not in text
-    assert "check that the snapshots are named in order of time" in flatten(audit(*reversed(paths), *USUAL))
+    assert "Name the snapshots in the order in which they were taken" in flatten(audit(*reversed(paths), *USUAL))
 
 
 def test_sqlite_and_parquet_say_the_same_as_csv(curated: list[Path], tmp_path: Path) -> None:
