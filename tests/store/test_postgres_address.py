@@ -46,6 +46,7 @@ def test_an_address_is_shown_without_user_and_password(address: str, schema: str
         f"postgresql://u:{HIDDEN}\udc80@h/db",
         f"postgresql://u:{HIDDEN}@h/db\udc80",
         f"postgresql://u:{HIDDEN}%ff@h/db",
+        f"postgresql://u:p@{HIDDEN}\0@h/db",
         f"postgresql://u:{HIDDEN}@h/db?options=%ff",
     ],
 )

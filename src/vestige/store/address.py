@@ -27,7 +27,7 @@ BACKENDS: dict[str, type[Store]] = {
 }
 """The kinds of store by the scheme of their addresses; without a scheme an address is the path of a file."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://.*)?", re.DOTALL)
-_PASSWORD = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://?[^\s:/?#@]*:)\S*(?=@)")  # one slash: taken for a path
+_PASSWORD = re.compile(r"(\b[A-Za-z][A-Za-z0-9+.-]*://?[^\s:/?#]*:)(\S*)(@[^&\s]*)")  # one slash: taken for a path
 _SECRET = re.compile(r"(?i)([?&][^=&\s]*(?:password|secret|token)[^=&\s]*=)[^&\s]*")
 
 
@@ -174,7 +174,12 @@ def hide_passwords(text: str) -> str:
         >>> hide_passwords("Got unexpected extra argument (postgresql://ada:secret@db.example.org/visits)")
         'Got unexpected extra argument (postgresql://ada:***@db.example.org/visits)'
     """
-    return _SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***", text))
+    return _SECRET.sub(r"\1***", _PASSWORD.sub(_hide_password, text))
+
+
+def _hide_password(match: re.Match[str]) -> str:
+    """What is shown of an address with a password: nothing after its last at sign if that may stand in a password."""
+    return f"{match[1]}***{'' if _SECRET.search(match[2]) else match[3]}"
 
 
 def _find_scheme(address: str | Path) -> str:

@@ -78,7 +78,7 @@ def _parse_connection(text: str) -> Mapping[str, object]:
     from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
 
     try:
-        found: Mapping[str, object] = conninfo_to_dict(text) if text else {"port": "unreadable"}
+        found: Mapping[str, object] = conninfo_to_dict(text) if text and "\0" not in text else {"port": "unreadable"}
     except (psycopg.Error, UnicodeError):
         found = {"port": "unreadable"}
     shown = [str(found.get(name, "")) for name in ("host", "hostaddr", "dbname")]
