@@ -32,7 +32,8 @@ def keyring_group() -> None:
     are. Only the keyring has to be kept well: it is small, has no history, and may be in no backup. Without it the
     store is lost.
 
-    Commands find the keyring by --keyring, by the variable VESTIGE_KEYRING, or in vestige.toml (keyring = "FILE").
+    Commands find the keyring by --keyring, or else in vestige.toml (keyring = "FILE") if that names the store, or else
+    by the variable VESTIGE_KEYRING.
 
     \b
     Examples:
