@@ -221,10 +221,13 @@ def measure_leakage(
         trials: number of trials of each hypothesis that count; fixed in advance.
         adversary: what the adversary knows: `knows-all` other records, or `knows-distribution` of the records; or
             `chooses-arrivals`, who chooses the other records of the replaced record's batch after seeing the states
-            before it (a hundred updates a trial more); or a function of a `vestige.audit.Turn` that chooses each batch.
+            before it (a hundred updates a trial more); or a function of a `vestige.audit.Turn` alone that chooses
+            each batch.
         learned: whether gradient-boosted trees also learn from answers, presence and all retained values (needs the
             extra `sklearn`). As many trials train them as count; takes minutes for 10,000 trials.
-        data: records to draw from with replacement, or a function `data(rng, n)`. Default: standard normal.
+        data: records to draw from with replacement, or a function `data(rng, n)` of its arguments alone: one that
+            remembers its calls may give the hypotheses different records, so that bounds are wrong. Default: standard
+            normal.
         values: values of the record under the two hypotheses, which differ. Default: the smallest and the largest value
             of each column in 1,000 drawn records; four times their distance further out if the adversary chooses
             what arrives and the policy takes such values, so that a bound is tried too.
