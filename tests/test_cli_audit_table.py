@@ -125,14 +125,15 @@ def test_a_record_in_two_snapshots_counts_once(tmp_path: Path) -> None:
     assert "Name the snapshots in the order in which they were taken" in flatten(audit(*reversed(paths), *USUAL))
 
 
-def test_sqlite_and_parquet_say_the_same_as_csv(curated: list[Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["INTEGER", "REAL"])
+def test_sqlite_and_parquet_say_the_same_as_csv(curated: list[Path], tmp_path: Path, kind: str) -> None:
     base, columnar = tmp_path / "firm.db", []
     names = []
     with sqlite3.connect(base) as database:
         for path in curated:
             rows = [line.split(",") for line in path.read_text().splitlines()[1:]]
             names.append(path.stem)
-            database.execute(f"CREATE TABLE {path.stem} (customer_no INTEGER, amount REAL)")
+            database.execute(f"CREATE TABLE {path.stem} (customer_no {kind}, amount REAL)")
             pairs = [(int(a), float(b)) for a, b in rows]
             database.executemany(f"INSERT INTO {path.stem} VALUES (?, ?)", pairs)  # noqa: S608
             columnar.append(tmp_path / f"{path.stem}.parquet")

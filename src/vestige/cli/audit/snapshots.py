@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -226,9 +227,17 @@ def _read_table(source: str, table: str, columns: TableColumns) -> ReadSnapshot:
     lines = sorted("\x1f".join(str(cell) for cell in row) for row in rows)
     digest = hashlib.sha256("\n".join(lines).encode()).hexdigest()
     table_of = TableSnapshot(
-        [row[0] for row in rows], values.reshape(len(rows), len(columns.values)), moments, f"{_shorten(source)} {table}"
+        [_show_id(row[0]) for row in rows],
+        values.reshape(len(rows), len(columns.values)),
+        moments,
+        f"{_shorten(source)} {table}",
     )
     return ReadSnapshot(table_of, shown, digest, "the hash is that of the rows, sorted as text")
+
+
+def _show_id(cell: object) -> object:
+    """An id; a whole number in a column of floats or decimals is shown as one, as it is from files."""
+    return int(cell) if isinstance(cell, float | Decimal) and cell % 1 == 0 else cell
 
 
 def _quote_sqlite(name: str) -> str:
