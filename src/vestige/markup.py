@@ -97,9 +97,10 @@ def format_bytes(count: int) -> str:
         A text with a unit.
 
     Example:
-        >>> format_bytes(20_992)
-        '21 kB'
+        >>> format_bytes(20_992), format_bytes(999_999)
+        ('21 kB', '1 MB')
     """
+    count = int(float(f"{count:.3g}"))
     power = min(int(math.log10(max(count, 1))) // 3, 4)
     return f"{count / 1_000**power:.3g} {('B', 'kB', 'MB', 'GB', 'TB')[power]}"
 

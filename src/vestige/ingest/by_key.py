@@ -33,7 +33,7 @@ from vestige.store import Store
 from vestige.types import Bools, Ints, Times
 
 _FEW = 1_000
-"""So many records taken and numbers held are written without loading kernels first: that is interpreted in a second."""
+"""Up to so many records taken and numbers held together, a write is interpreted, in a second at most."""
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ def keyed(
     come as Spark delivers them, which is not the same each time. Between batches the order is that of the source.
 
     A streaming query needs the settings of `configure`, a keyring of its own, and a trigger: with
-    `trigger(processingTime=...)`, which says how soon keys are destroyed. To define it claims the keyring, so that a
+    `trigger(processingTime=...)`, which says how soon keys are destroyed. Its definition claims the keyring, so that a
     query that was defined earlier cannot go on.
 
     Args:
@@ -222,7 +222,10 @@ def _make_rows(
 
 
 def _make_sortable(df: DataFrame, name: str) -> Column:
-    """A column of the order: times as numbers, since pandas has no years beyond 2262; what is missing comes first."""
+    """A column of the order: times as numbers, since pandas has no years beyond 2262.
+
+    What is missing comes first; among fractions it comes last, since it is not a number there.
+    """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     kind, column = dict(df.dtypes)[name], df[name]
