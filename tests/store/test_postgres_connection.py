@@ -84,6 +84,28 @@ def shown(problem: BaseException) -> str:
 
 
 @pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("FATAL:  the database system is starting up", "the server is starting"),
+        ("FATAL:  the database system is shutting down", "the server is shutting down"),
+        ("FATAL:  the database system is in recovery mode", "the server is recovering"),
+        ("FATAL:  the database system is not yet accepting connections", "the server is starting"),
+        ('FATAL:  too many connections for role "ada"', "the server has no connection left for this user"),
+        ("FATAL:  remaining connection slots are reserved for roles with some attribute", "no connection left"),
+        ('FATAL:  permission denied for database "x"', "the user may not connect to that database"),
+        ('FATAL:  role "ada" is not permitted to log in', "the user may not log in"),
+        ('FATAL:  database "x" is not currently accepting connections', "the database takes no connections"),
+        ('FATAL:  role "database" does not exist', "the server does not know the user"),
+        ('FATAL:  database "role" does not exist', "there is no such database"),
+        ("Connection refused", "no server listens there"),
+    ],
+)
+def test_a_refusal_is_told_by_its_words_and_not_by_names(said: str, meant: str) -> None:
+    where = 'connection failed: connection to server at "database-role.example.org" (10.0.0.1), port 5432 failed: '
+    assert meant in explain_refusal(where + said)
+
+
+@pytest.mark.parametrize(
     ("change", "expected"),
     [
         (("clerk", "nobody"), "the server refuses the user or the password"),

@@ -7,6 +7,8 @@ tests/store/test_postgres_connection.py.
 
 from __future__ import annotations
 
+import re
+
 from vestige.errors import StoreBusyError, StoreError
 
 _REFUSALS = {
@@ -17,13 +19,19 @@ _REFUSALS = {
     "(pg_hba.conf)",
     "no pg_hba.conf entry": "the server does not accept this user from this host; have its administrator allow it "
     "(pg_hba.conf)",
-    "role": "the server does not know the user; correct the address, or have its administrator create the role",
-    "database": "there is no such database on the server; create it with createdb, or correct the address",
-    "too many": "the server has no connection left; end other programs, or have its administrator raise "
+    "too many": "the server has no connection left for this user or database; end other programs, or have its "
+    "administrator allow more (max_connections, CONNECTION LIMIT)",
+    "slots are reserved": "the server has no connection left; end other programs, or have its administrator raise "
     "max_connections",
+    "permission denied": "the user may not connect to that database; have its owner grant CONNECT",
+    "not permitted to log in": "the user may not log in; have the administrator of the server allow it (ALTER ROLE)",
     "starting up": "the server is starting; try again in a moment",
     "shutting down": "the server is shutting down; start it again",
     "recovery": "the server is recovering after a crash; try again in a moment",
+    "not yet accepting": "the server is starting; try again in a moment",
+    "not currently accepting": "the database takes no connections; have its administrator allow them",
+    "role": "the server does not know the user; correct the address, or have its administrator create the role",
+    "database": "there is no such database on the server; create it with createdb, or correct the address",
     "SSL": "the server and this client do not agree on encryption; set sslmode in the address as the server wants it",
     "certificate": "the certificate of the server is not accepted; set sslmode and sslrootcert in the address",
     "resolve": "the host of the address is not known; correct it",
@@ -32,6 +40,8 @@ _REFUSALS = {
     "No such file": "no server listens on that socket; start it, or correct host and port of the address",
 }
 """What libpq says while it connects, the first that fits; and what that means."""
+_NAME = re.compile('"[^"]*"')
+"""The name of a host, a user or a database, which may hold any of these words."""
 _LOST = (
     "the connection to the server was lost; the next call connects again. What was written in this transaction() was "
     "rolled back: try again"
@@ -74,8 +84,9 @@ def explain_refusal(said: str) -> str:
         >>> explain_refusal('connection failed: server at "h", port 1 failed: Connection refused')
         'no server listens there; start it, or correct host and port of the address'
     """
+    plain = _NAME.sub("", said)
     for part, meaning in _REFUSALS.items():
-        if part in said:
+        if part in plain:
             return meaning
     return "no session could be begun on the server; try the address with psql, which says more"
 
