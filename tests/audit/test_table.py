@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +32,23 @@ def test_a_curated_table(curated: tuple[Table, TableAudit]) -> None:
     assert found.records == len({id_ for each in table.snapshots for id_ in each.ids})
     assert "question" in str(found)
     assert "<table>" in found._repr_html_()
+    assert draw_table(found).get_axes()
+
+
+def test_the_value_of_a_record_that_is_kept_alone_is_not_shown() -> None:
+    """The average of a batch of which one record is kept would be it."""
+    values = np.random.default_rng(0).lognormal(3.0, 0.6, 2_000)
+    snapshots = []
+    for t in np.cumsum(np.random.default_rng(1).integers(60, 90, 20)):
+        held = np.arange(max(0, t - 120), t)
+        held = held[(held % 60 == 17) | (held >= t // 60 * 60)]
+        snapshots.append(TableSnapshot(held + 1, values[held]))
+    found = audit_table(snapshots, trials=99)
+    assert found.batches
+    assert any(np.isnan(found.averages).ravel())
+    assert not set(np.ravel(found.averages)) & set(values)
+    facts = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert [None] in facts["averages"]
     assert draw_table(found).get_axes()
 
 

@@ -26,6 +26,8 @@ from vestige.validation import check_float, check_int
 
 _SHOWN = 64
 """Number of positions of a batch that a figure shows."""
+_LEAST_AVERAGED = 2
+"""The average of fewer records is the value of a record, which is not shown."""
 
 
 def audit_table(
@@ -104,16 +106,23 @@ def audit_table(
         trials=trials,
         form=spelling.form,
         spelled=() if spelling.numbers is None else tuple(tuple(map(float, row)) for row in spelling.numbers),
-        averages=tuple(tuple(map(float, batch.values.mean(axis=0))) for batch in batches),
+        averages=tuple(_find_averages(batch) for batch in batches),
         standard_errors=tuple(_find_errors(batch) for batch in batches),
         patterns=tuple("".join("01"[int(kept)] for kept in batch.present[-_SHOWN:]) for batch in batches),
     )
 
 
+def _find_averages(batch: Batch) -> tuple[float, ...]:
+    """Averages of the kept records of a batch; nan for one record, whose values they would be."""
+    if len(batch.values) < _LEAST_AVERAGED:
+        return tuple(math.nan for _ in batch.values[0])
+    return tuple(map(float, batch.values.mean(axis=0)))
+
+
 def _find_errors(batch: Batch) -> tuple[float, ...]:
     """Standard errors of the averages of a batch; nan for one record."""
     count = len(batch.values)
-    if count < 2:
+    if count < _LEAST_AVERAGED:
         return tuple(math.nan for _ in batch.values[0])
     errors: Floats = batch.values.std(axis=0, ddof=1) / math.sqrt(count)
     return tuple(map(float, errors))

@@ -52,11 +52,13 @@ def draw_table(audit: TableAudit, path: str | Path | None = None) -> Figure:
     left.set_yticks(range(0, len(rows) + 1, 5))
     left.set(xlabel="position, from the end of the batch", ylabel="batch", title="kept records (black)")
     averages = np.array(audit.averages)[:, 0]
+    several = averages[~np.isnan(averages)]
+    centre = several.mean() if len(several) else 0.0
     errors = np.nan_to_num(np.array(audit.standard_errors)[:, 0])
     style, places = find_style("Mean, bits"), np.arange(1, len(averages) + 1)
-    right.fill_between(places, averages.mean() - errors, averages.mean() + errors, color=FAINT, alpha=0.3, lw=0)
+    right.fill_between(places, centre - errors, centre + errors, color=FAINT, alpha=0.3, lw=0)
     right.plot(places, averages, color=style.colour, marker=style.marker, ls="none")
-    right.axhline(averages.mean(), color=INK, lw=0.8)
+    right.axhline(centre, color=INK, lw=0.8)
     right.locator_params(axis="x", integer=True)
     right.set(xlabel="batch", ylabel="average of the kept records", title="averages, and one standard error")
     save_figure(figure, path)

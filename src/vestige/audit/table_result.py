@@ -6,7 +6,8 @@ tests/audit/test_table.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any
@@ -111,7 +112,7 @@ class TableAudit:
         trials: number of permutations and decoys.
         form: what says the numbers that are spelled; None if no known layout stands out.
         spelled: these numbers, one row for each batch.
-        averages: the averages of the kept records, one row for each batch.
+        averages: the averages of the kept records, one row for each batch; nan where one record is kept.
         standard_errors: the standard errors of these averages, if chance had chosen; nan where one record is kept.
         patterns: which of the newest positions of each batch are kept, as text of 0 and 1, the newest last.
     """
@@ -238,9 +239,11 @@ class TableAudit:
         """Return everything as plain data.
 
         Returns:
-            The attributes, the corrected p-values, the verdict and its explanation.
+            The attributes, with None for nan, the corrected p-values, the verdict and its explanation.
         """
         return asdict(self) | {
+            "averages": _list_numbers(self.averages),
+            "standard_errors": _list_numbers(self.standard_errors),
             "adjusted": self.adjusted,
             "kinds": list(self.kinds),
             "selected_by_value": self.is_selected_by_value,
@@ -273,3 +276,8 @@ class TableAudit:
 
 HEADER = ("question", "p-value", "corrected", "result")
 """Names of the columns of `TableAudit.rows`."""
+
+
+def _list_numbers(rows: Iterable[Iterable[float]]) -> list[list[float | None]]:
+    """Numbers as JSON has them, which knows no nan."""
+    return [[None if math.isnan(number) else number for number in row] for row in rows]

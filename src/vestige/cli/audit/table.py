@@ -5,6 +5,7 @@ Guarantee: with a verdict, the exit status is 1 exactly if it is "curated"; held
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 
@@ -221,8 +222,9 @@ def _describe_spelled(found: TableAudit) -> list[str]:
         return [f"What it says: {found.form}; in the last batch {numbers}{where}."]
     if "words" in found.kinds:
         return ["What it says: the words are alike, but their numbers cannot be read without the clock."]
-    if found.kinds and found.averages:
-        numbers = ", ".join(f"{number:.6g}" for number in found.averages[-1])
+    several = [averages for averages in found.averages if not math.isnan(averages[0])]
+    if found.kinds and several:
+        numbers = ", ".join(f"{number:.6g}" for number in several[-1])
         return [f"What it says: the kept records of the last batch average to {numbers}."]
     return []
 
