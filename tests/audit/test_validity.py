@@ -179,6 +179,18 @@ def test_bounds_are_not_far_off(name: str) -> None:
     assert found.trade_off.refutes(weaker.curve) == (name != "nothing")
 
 
+def test_an_answer_that_is_withheld_says_something_too() -> None:
+    """Randomised response that says yes by not answering."""
+
+    def withhold(rng: np.random.Generator, hypothesis: int, n: int) -> Floats:
+        return np.where((hypothesis ^ (rng.random((n, 1)) > TRUTH)).astype(bool), np.nan, rng.normal(size=(n, 1)))
+
+    silent = replace(MECHANISMS["randomised response"], draw=withhold)
+    found, truth = audit(silent, 0, 20_000), silent.truth
+    for name, limit in truth.items():
+        assert 0.9 * limit < getattr(found, name) <= limit + 1e-9, name
+
+
 def test_the_truth_is_that_of_the_closed_forms() -> None:
     gaussian, laplace, response = (MECHANISMS[name].truth for name in ("gaussian", "laplace", "randomised response"))
     assert gaussian["epsilon"] == pytest.approx(gaussian_epsilon(1.0, 1e-2), abs=1e-4)

@@ -201,14 +201,16 @@ def _fit_numbers(
     *,
     correlated: bool = False,
 ) -> Score:
-    """Fit Fisher's discriminant; missing numbers count as the average of those that are there."""
+    """Fit Fisher's discriminant; that a number is missing is a number of its own, beside the average in its place."""
     raw = [extract(trials) for trials in (null, alternative)]
     together = np.concatenate(raw)
     given = ~np.isnan(together)
     fill = np.where(given, together, 0.0).sum(axis=0) / np.maximum(given.sum(axis=0), 1)
+    is_partial = given.any(axis=0) & ~given.all(axis=0)
 
     def complete(numbers: Floats) -> Floats:
-        return np.where(np.isnan(numbers), fill, numbers)
+        missing = np.isnan(numbers)
+        return np.column_stack((np.where(missing, fill, numbers), missing[:, is_partial]))
 
     weights = _fit_fisher(*(complete(numbers) for numbers in raw), correlated=correlated)
     return lambda trials: complete(extract(trials)) @ weights
