@@ -15,7 +15,7 @@ from vestige import figures
 from vestige.cli import command
 from vestige.lab import EXPERIMENTS, Results, Verdict, run
 from vestige.lab.experiment import HELD, INCOMPLETE, REFUTED
-from vestige.lab.report import collect_findings, render_page
+from vestige.lab.report import _format_number, collect_findings, render_page
 
 FAST = [EXPERIMENTS["oracle"], EXPERIMENTS["descent"]]
 
@@ -121,3 +121,11 @@ def test_a_page_says_what_one_trial_is(folder: Path) -> None:
     assert "trials, not all points of the grid, each an audit of 9 games." in render_page(
         collect_findings(audits, folder), "x"
     )
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "text"),
+    [(44.7, 1, "45"), (9.6, 1, "10"), (0.0123, 1, "0.01"), (45.42, 3, "45.4"), (60_257.4, 3, "60,257")],
+)
+def test_errors_in_tables_have_no_exponents(number: float, digits: int, text: str) -> None:
+    assert _format_number(number, digits) == text

@@ -148,7 +148,8 @@ def _format_cell(trials: Results, measure: str) -> str:
 
 
 def _format_number(number: float, digits: int = 3) -> str:
-    return f"{number:,.0f}" if number >= 10.0 ** (digits - 1) else f"{number:.{digits}g}"
+    text = f"{number:.{digits}g}"
+    return f"{number:,.0f}" if number >= 100.0 or "e+" in text else text
 
 
 def render_page(findings: Sequence[Finding], command: str) -> str:
