@@ -79,6 +79,7 @@ def test_truth_is_that_of_all_flights(demo: Demo, delays: Floats) -> None:
     assert truth["count"] == T
     assert truth["mean"] == pytest.approx(delays[:T].mean())
     assert truth["standard_error"] == pytest.approx(delays[:T].std() / math.sqrt(T))
+    assert demo.find_truth(7)["mean"] == pytest.approx(delays[:7].mean())
 
 
 def test_trace_fades_as_records_arrive() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 from accessibility import find_faults, find_overflow, measure_contrast
-from browser import MISSING, PROGRAM, Visit, open_browser, wait_for_text, wait_until
-from playwright.sync_api import BrowserContext, Page
+from browser import MISSING, PROGRAM, WAIT, Visit, open_browser, wait_for_text, wait_until
+from playwright.sync_api import BrowserContext, Page, Route
 from served import serve_here
 
 from vestige.service.demo import STREAMS
@@ -109,6 +109,60 @@ def test_numbers_are_those_of_the_api(demo: httpx.Client, visit: Callable[..., V
     ]
     assert page.inner_text("#numbers .truth .label") == page.inner_text("#leak-title + .label")[:12] == "shadow truth"
     opened.check()
+
+
+def test_an_answer_is_compared_with_the_truth_of_its_moment(demo: httpx.Client, visit: Callable[..., Visit]) -> None:
+    page = visit(demo).open()
+    waiting: list[Route] = []
+    page.route("**/v1/demo/truth*", hold(waiting))
+    answer = demo.post("/v1/demo", json={"step": True}).json()
+    wait_for(page, waiting)
+    demo.post("/v1/demo", json={"step": True}).raise_for_status()
+    for route in waiting:
+        assert route.request.url.endswith(f"?t={answer['t']}")
+        route.continue_()
+    page.unroute("**/v1/demo/truth*")
+    rows = (
+        "[...document.querySelectorAll('#chart-table tbody tr')].map((row) => [...row.cells].map((c) => c.textContent))"
+    )
+    wait_until(page, f"{rows}.some(([t]) => t === '{answer['t']:,}')")
+    shown = {row[0]: row[3] for row in page.evaluate(rows)}
+    assert shown[f"{answer['t']:,}"] == f"{answer['truth']['mean']:.4f}"
+
+
+def test_what_comes_for_a_stream_that_is_not_shown_any_more_is_left_out(
+    demo: httpx.Client, visit: Callable[..., Visit]
+) -> None:
+    page = visit(demo).open()
+    waiting: list[Route] = []
+    page.route("**/estimate", hold(waiting))
+    demo.post("/v1/demo", json={"step": True}).raise_for_status()
+    wait_for(page, waiting)
+    page.select_option("#stream", STREAMS["private"])
+    for route in waiting:
+        route.continue_()
+    page.unroute("**/estimate")
+    wait_until(page, "document.querySelector('#numbers .number')?.classList.contains('private')")
+    value = demo.get(f"/v1/streams/{STREAMS['private']}/estimate").json()["answers"][0]["value"]
+    page.click("summary >> text=The chart as a table")
+    assert [each.inner_text() for each in page.query_selector_all("#chart-table td:nth-child(2)")] == [f"{value:.4f}"]
+
+
+def hold(waiting: list[Route]) -> Callable[[Route], None]:
+    """What holds requests back; Playwright takes no method of a list."""
+
+    def note(route: Route) -> None:
+        waiting.append(route)
+
+    return note
+
+
+def wait_for(page: Page, waiting: list[Route]) -> None:
+    """Wait until a request is held back."""
+    end = time.monotonic() + WAIT / 1_000
+    while not waiting:
+        assert time.monotonic() < end
+        page.wait_for_timeout(50)
 
 
 def test_a_removal_erases_a_record_that_is_still_readable(demo: httpx.Client, visit: Callable[..., Visit]) -> None:

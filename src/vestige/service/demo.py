@@ -184,8 +184,8 @@ class Demo:
             What `GET /v1/demo` answers.
         """
         with self._lock:
-            t, shadow, watched = max(1, self._t), self._shadows["mean"], self._watched
-            mean, deviation = shadow.mean(t), shadow.deviation(t)
+            t, watched = max(1, self._t), self._watched
+            deviation, truth = self._shadows["mean"].deviation(t), self._find_truth(t)
             return {
                 "shadow": "This answer holds what no store has; it exists in the demo only.",
                 "rate": self._rate,
@@ -196,12 +196,33 @@ class Demo:
                 "record": "flight",
                 "quantity": "average departure delay",
                 "epsilon": EPSILON,
-                "truth": {"mean": mean, "standard_error": deviation / np.sqrt(t), "count": t},
-                "prior": {"mean": mean, "deviation": deviation},
+                "truth": truth,
+                "prior": {"mean": truth["mean"], "deviation": deviation},
                 "candidate": self._name(self._choose(sorted(self._feed.list_rounds(STREAMS["mean"]))[-BATCH:])),
                 "watched": None if watched is None else self._name(watched),
                 "leak": [] if watched is None else [self._measure(policy, watched) for policy in list(STREAMS)[:3]],
             }
+
+    def find_truth(self, t: int) -> dict[str, float]:
+        """Find the shadow truth of a moment, for an answer of that moment.
+
+        Args:
+            t: number of flights that had arrived.
+
+        Returns:
+            What `GET /v1/demo/truth` answers.
+
+        Raises:
+            ParameterError: so many have not arrived.
+        """
+        with self._lock:
+            if not 1 <= t <= self._t:
+                raise ParameterError(f"t={t} is not a number of flights that have arrived; use 1 to {self._t}")
+            return self._find_truth(t)
+
+    def _find_truth(self, t: int) -> dict[str, float]:
+        shadow = self._shadows["mean"]
+        return {"mean": shadow.mean(t), "standard_error": shadow.deviation(t) / np.sqrt(t), "count": t}
 
     def list_answers(self) -> list[dict[str, float]]:
         """List the answers after the last updates, for a chart that begins before the page was opened.

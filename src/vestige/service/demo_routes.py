@@ -1,6 +1,7 @@
 """The routes of the demo, and its way into the service: it sends rows to the engine as a client does.
 
-Only `vestige serve --demo` adds them. `GET /v1/demo` shows the replay, the shadow truth and the leak meter;
+Only `vestige serve --demo` adds them. `GET /v1/demo` shows the replay, the shadow truth and the leak meter,
+`GET /v1/demo/truth` the shadow truth of an earlier moment;
 `POST /v1/demo` changes the rate, sends one batch, or chooses the record to watch.
 Guarantee: the rows of a replay are taken once, also where the service refuses them for a while; held by
 tests/service/test_demo_routes.py.
@@ -159,6 +160,15 @@ def _add_routes(app: FastAPI) -> None:
     def show_history() -> dict[str, Any]:
         """Show the answers after the last updates, beside the shadow truth."""
         return {"answers": app.state.demo.list_answers()}
+
+    @app.get("/v1/demo/truth")
+    def show_truth(t: int) -> dict[str, float]:
+        """Show the shadow truth of the moment at which so many flights had arrived."""
+        try:
+            truth: dict[str, float] = app.state.demo.find_truth(t)
+        except ParameterError as problem:
+            raise RefusalError(422, str(problem)) from None
+        return truth
 
     @app.post("/v1/demo")
     def change_demo(body: dict[str, Any]) -> dict[str, Any]:

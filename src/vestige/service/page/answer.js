@@ -18,9 +18,11 @@ export function resetAnswer(text = "") {
 
 export function addHistory(past) { points = past.map(({ t, answer, window, truth }) => [t, answer, window, truth]); }
 
-// `shown` is [{kind, title, estimate, note}], the stream itself first; `truth` is null outside the demo.
-export function setAnswer(shown, truth, { unit, record }) {
-  const cards = shown.map(({ kind, title, estimate, note }) => {
+// `shown` is [{kind, title, estimate, note}], the stream itself first; `truths`, by round, is null outside the demo.
+export function setAnswer(shown, truths, { unit, record }) {
+  const truthOf = ({ estimate: { t } }) => truths?.get(t) ?? null, truth = truthOf(shown[0]);
+  const cards = shown.map((each) => {
+    const { kind, title, estimate, note } = each, truth = truthOf(each);
     const { value, standard_error: error, lower, upper } = estimate.answers[0] ?? {};
     const off = truth && typeof value === "number" ? ` Off the truth by ${apart(Math.abs(value - truth.mean), truth.standard_error)} ${unit}.` : "";
     const range = typeof lower === "number" && typeof upper === "number" ? ` From ${number(lower, error)} to ${number(upper, error)}.` : "";

@@ -15,6 +15,7 @@ const SHOWN = 10000; // how long a problem stays in sight
 let streams = [];
 let demo = null;
 let key = null; // of the stream shown, where it has keys
+let choice = 0; // which choice of a stream is shown: an answer to an earlier one comes too late
 let stale = true;
 let keysLoaded = 0;
 let mayAudit = true; // until the service says that the token does not allow it
@@ -62,8 +63,8 @@ function describe(definition) {
 
 async function estimate(definition) {
   if (isKeyed(definition) && key === null) {
-    const page = await get(query(`${of(definition.name)}/estimates`, { limit: 1 }));
-    key = page.estimates[0]?.key ?? null;
+    const made = choice, page = await get(query(`${of(definition.name)}/estimates`, { limit: 1 }));
+    if (made === choice) key = page.estimates[0]?.key ?? null;
     return page.estimates[0];
   }
   return definition.t || isKeyed(definition) ? get(query(`${of(definition.name)}/estimate`, { key: isKeyed(definition) ? key : null })) : undefined;
@@ -75,6 +76,13 @@ async function answers(definition) {
   const beside = ["mean", "window", "private"].filter((kind) => kind !== kindOf(definition)).map((kind) => streams.find((each) => kindOf(each) === kind && same(each))).filter(Boolean);
   const shown = await Promise.all([definition, ...beside].map(async (each) => ({ kind: kindOf(each), definition: each, estimate: await estimate(each) })));
   return shown.filter((each) => each.estimate).map((each) => ({ ...each, ...titles(each) }));
+}
+
+// The shadow truth at the moment of each answer: while records arrive, no two answers are of the same moment.
+async function findTruths(definition, shown) {
+  if (!isDemo(definition) || isKeyed(definition)) return null;
+  const moments = [...new Set(shown.map((each) => each.estimate.t))];
+  return new Map(await Promise.all(moments.map(async (t) => [t, await get(query("v1/demo/truth", { t }))])));
 }
 
 function titles({ kind, definition, estimate: { answers: several, count: counted, held } }) {
@@ -89,22 +97,23 @@ function titles({ kind, definition, estimate: { answers: several, count: counted
 async function look() {
   if (demo) setDemo(await get("v1/demo"));
   await loadStreams();
-  const definition = current();
+  const definition = current(), made = choice;
   if (!definition) return setText("terms", "The store has no streams yet.");
-  const shown = await answers(definition);
+  const shown = await answers(definition), truths = await findTruths(definition, shown);
+  if (made !== choice) return undefined;
   describe(definition);
   if (shown[0]?.definition !== definition) {
     resetAnswer("No record has arrived yet.");
     setDeadlines([]);
     return setCounts({ t: 0, held: 0 }, "");
   }
-  const truth = isDemo(definition) && !isKeyed(definition) ? demo.truth : null;
-  setAnswer(shown, truth, { unit: isDemo(definition) ? demo.unit : "", record: recordOf(definition) });
+  setAnswer(shown, truths, { unit: isDemo(definition) ? demo.unit : "", record: recordOf(definition) });
   if (!mayAudit) return setCounts(shown[0].estimate);
   const records = await get(query(`${of(definition.name)}/records`, { key: isKeyed(definition) ? key : null })).catch((problem) => {
     if (problem.status !== 403) throw problem;
     mayAudit = false;
   });
+  if (made !== choice) return undefined;
   if (!mayAudit) return setCounts(shown[0].estimate);
   setStrip(records, definition, recordOf(definition));
   setDeadlines(definition.max_age ? records.times.filter(Boolean).map((each) => Date.parse(each) + 1000 * Number.parseFloat(definition.max_age)) : []);
@@ -166,12 +175,17 @@ function startDemo() {
   onPick((round) => { byId("watch").value = round; tell({ watch: round }); });
 }
 
-function show(name, of_key) {
-  byId("stream").value = name;
+function choose(of_key) {
   key = of_key;
+  choice += 1;
   resetAnswer();
   resetStrip();
   stale = true;
+}
+
+function show(name, of_key) {
+  byId("stream").value = name;
+  choose(of_key);
   byId("strip-title").scrollIntoView({ block: "start" });
 }
 
@@ -193,7 +207,7 @@ async function start() {
   startRequests(fail);
   startKeys(fail, show);
   startVerify(fail);
-  byId("stream").addEventListener("change", () => { key = null; resetAnswer(); resetStrip(); stale = true; });
+  byId("stream").addEventListener("change", () => choose(null));
   addEventListener("resize", () => { redraw(); drawAnswer(); });
   document.addEventListener("visibilitychange", () => { stale = true; });
   const health = await get("health");
