@@ -177,6 +177,22 @@ def test_health_says_failing_until_the_store_can_be_written_again(
     assert engine.take_rows("visits", rows, "a", ONE).result() == (Counts(1, 0, 0), False)
 
 
+def test_health_says_failing_where_there_is_room_for_few_bytes_only(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(_: object) -> None:
+        raise StoreError("database or disk is full")
+
+    rows = read_rows(engine, '{"spent": 1, "country": "DE"}')
+    with monkeypatch.context() as full:
+        full.setattr(engine.notes, "note_requests", fill)
+        with pytest.raises(RefusalError):
+            engine.take_rows("visits", rows, "a", ONE).result()
+        assert engine.submit(lambda: engine.status).result() == "failing"
+    assert engine.take_rows("visits", rows, "a", ONE).result() == (Counts(1, 0, 0), False)
+    assert engine.status == "ok"
+
+
 def test_a_request_that_breaks_the_service_is_refused_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     engine.submit(lambda: engine.catalog.create(Definition.from_data({**VISITS, "name": "others"}))).result()
     rows, poison = (

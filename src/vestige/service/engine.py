@@ -49,6 +49,9 @@ EVERY = 1.0
 """Seconds between two rounds of maintenance."""
 EXPIRY = 10.0
 """Seconds between two looks for requests that have expired; see `vestige.store.taken_requests.GRACE`."""
+_RECENT = 3.0
+"""Seconds for which a write that failed says how the store is, unless rows are written before: a full disk has room for
+the few bytes that `probe` writes."""
 _NOT_WRITTEN = "the store could not be written; send the request again with the same Idempotency-Key"
 _REPLACED = "the stream was created anew while the rows were read; send the request again with the same Idempotency-Key"
 _NOT_DONE = "the store could not be read or written; try again"
@@ -122,7 +125,7 @@ class Engine:
         self._logged: dict[str, float] = {}
         self._is_stopping = self._is_failing = self._is_stale = False
         """The last one: whether memory may hold what the store does not. Others see it only if that is so."""
-        self._expires = 0.0
+        self._expires = self._failing_until = 0.0
         self._prepared: dict[tuple[str, bool], Future[None]] = {}
         self._kernels = ThreadPoolExecutor(1, "vestige-kernels")
         self._is_prepared = threading.Event()
@@ -133,7 +136,8 @@ class Engine:
     @property
     def status(self) -> str:
         """Whether the engine is ok, stopping, or failing to write."""
-        return "stopping" if self._is_stopping else "failing" if self._is_failing else "ok"
+        is_failing = self._is_failing or time.monotonic() < self._failing_until
+        return "stopping" if self._is_stopping else "failing" if is_failing else "ok"
 
     @property
     def waiting(self) -> int:
@@ -371,6 +375,7 @@ class Engine:
                 try:
                     outcomes = self._commit(requests)
                     facts = list(self._summarize(requests, outcomes))
+                    self._failing_until = 0.0 if facts else self._failing_until
                 except Exception as problem:
                     self._fail(problem)
                     parts = [] if self._is_failing else self._split(requests, problem)
@@ -505,6 +510,8 @@ class Engine:
     def _fail(self, problem: Exception) -> None:
         """Trust the store alone from now on, since what is in memory may not be in it."""
         self._log_failure(problem)
+        if isinstance(problem, StoreError):
+            self._failing_until = time.monotonic() + _RECENT
         self._is_failing = True
         self._is_usable()
 
