@@ -59,6 +59,12 @@ def test_a_value_that_does_not_fit_is_told_by_its_row_in_the_body_and_its_column
     )
 
 
+@pytest.mark.parametrize("name", ["a/b", "/", ".", ".."])
+def test_a_name_to_which_no_path_leads_is_refused(client: Client, name: str) -> None:
+    assert client.post("/v1/streams", json=VISITS | {"name": name}).status_code == 422
+    assert [each["name"] for each in client.get("/v1/streams").json()["streams"]] == ["visits"]
+
+
 @pytest.mark.parametrize("kind", BODIES)
 def test_rows_of_each_kind_are_taken_and_answered(client: Client, kind: str) -> None:
     answer = send(client, BODIES[kind], kind)

@@ -73,6 +73,8 @@ def make_definition_routes(engine: Engine) -> APIRouter:
 
 def _read_definition(body: models.Definition) -> Definition:
     """The definition that a body describes, whose parts fit together."""
+    if "/" in body.name or body.name in {".", ".."}:
+        raise RefusalError(422, "name has a slash, or is . or .., which no path can name; use another")
     try:
         definition = Definition.from_data(body.model_dump(exclude_none=True))
         definition.check()
