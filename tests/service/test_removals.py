@@ -55,6 +55,19 @@ def test_a_removal_that_is_sent_again_has_the_same_receipts(client: Client) -> N
     assert client.get("/v1/receipts").json()["total"] == 1
 
 
+@pytest.mark.parametrize("other", [{"subjects": [BOB]}, {"now": True}, {"references": ["T-2"]}])
+def test_another_removal_with_the_same_key_is_carried_out_and_has_its_own_receipt(
+    client: Client, other: dict[str, Any]
+) -> None:
+    body, headers = {"subjects": [ADA], "references": ["T-1"]}, {"Idempotency-Key": "r-1"}
+    first = client.post("/v1/removals", json=body, headers=headers).json()
+    second = client.post("/v1/removals", json=body | other, headers=headers).json()
+    assert first["receipts"][0]["id"] != second["receipts"][0]["id"]
+    assert second["unknown"] == []
+    assert bool(second["receipts"][0]["erased"]) == ("now" in other)
+    assert client.get("/v1/receipts").json()["total"] == 2
+
+
 def test_receipts_are_paged(client: Client) -> None:
     made = client.post("/v1/removals", json={"subjects": [f"p{i}" for i in range(5)], "now": True}).json()["receipts"]
     seen: list[Any] = []

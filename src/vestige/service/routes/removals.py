@@ -48,7 +48,8 @@ def make_removal_routes(engine: Engine, events: Events) -> APIRouter:
                 min_length=1,
                 max_length=255,
                 pattern="^[!-~]+$",
-                description="A new text for each request; one that is sent again with it has the same receipts.",
+                description="A new text for each request; the same request that is sent again with it has the same "
+                "receipts, and another one has its own.",
             ),
         ] = None,
     ) -> dict[str, Any]:
@@ -127,8 +128,9 @@ def _forget(
     engine: Engine, body: models.RemovalRequest, references: tuple[str | None, ...], key: str | None
 ) -> ForgetResult:
     store = engine.store
-    request = None if key is None else store.pseudonym(f"removal\0{key}")
     pseudonyms = [store.pseudonym(subject) for subject in body.subjects]
+    parts = ("removal", key or "", str(body.now), *(reference or "" for reference in references), *pseudonyms)
+    request = None if key is None else store.pseudonym("\0".join(parts))  # else another's receipt would answer
     return forget_pseudonyms(store, pseudonyms, now=body.now, request=request, references=references)
 
 
