@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -59,7 +60,9 @@ def test_a_store_finds_the_policy_of_a_plugin_by_its_name(install: Install) -> N
     with pytest.raises(StoreError, match=r"policy saved_plugin\.Saved is not registered"):
         from_dict(stored)
     install("saved_plugin", SAVED, "[vestige.policies]\nsaved_plugin.Saved = saved_plugin:Saved\n")
+    install("other_plugin", "", "[vestige.policies]\nother = other_plugin:nothing\n")
     assert from_dict(stored).columns == 2
+    assert "other_plugin" not in sys.modules  # nobody asked for it, so none of its code runs
 
 
 def test_a_store_says_why_the_policy_of_a_plugin_cannot_be_made(install: Install) -> None:
