@@ -19,6 +19,7 @@ from vestige import Window
 from vestige.audit import approximate_trade_off, gaussian_trade_off, measure_trade_off
 from vestige.audit.checkpoint import Checkpoint, measure_checkpoint
 from vestige.audit.game import Game, Observations
+from vestige.audit.leakage import Leakage
 from vestige.errors import ParameterError
 from vestige.noise import gaussian_epsilon
 from vestige.types import Floats
@@ -146,6 +147,18 @@ def test_bounds_are_wrong_as_seldom_as_they_say_in_a_thousand_audits(name: str, 
 
 def test_learned_bounds_are_wrong_as_seldom_as_they_say() -> None:
     check("nothing", 25, learned=True)
+
+
+def test_a_verdict_on_all_checkpoints_is_wrong_as_seldom_as_it_says() -> None:
+    """Nothing is revealed at any of six looks; without the correction, the verdict would be wrong more often."""
+    audits, wrong, uncorrected = 100, 0, 0
+    for seed in range(audits):
+        seen = [audit(MECHANISMS["nothing"], 1_000 * seed + i) for i in range(6)]
+        found = Leakage(tuple(seen[:5]), seen[5], 4.0, "knows-all", 200, CONFIDENCE, 0.0, overdue=False)
+        wrong += found.reveals
+        uncorrected += any(one.epsilon or one.mu for one in seen)
+    assert wrong <= limit(audits)
+    assert wrong < uncorrected
 
 
 @pytest.mark.parametrize("learned", [False, True])

@@ -106,6 +106,21 @@ class Leakage:
         """Relative error of reconstructing the erased value at the last checkpoint."""
         return self.checkpoints[-1].reconstruction
 
+    @property
+    def reveals(self) -> bool:
+        """Whether the states show anything of the record, each checkpoint alone and all states together.
+
+        All bounds are computed at equal shares of the error probability (Bonferroni), so that a mechanism that reveals
+        nothing is said to reveal something with a probability of at most 1 - `confidence`.
+        """
+        seen = (*self.checkpoints, self.joint)
+        each = 1.0 - (1.0 - self.confidence) / (2.0 * len(seen))
+        return any(
+            epsilon_lower_bound(*one.epsilon_counts, confidence=each, delta=self.delta) > 0.0
+            or mu_lower_bound(*one.mu_counts, confidence=each) > 0.0
+            for one in seen
+        )
+
     def refutes(self, epsilon: float, mu: float) -> bool:
         """Whether all states together show that a mechanism reveals more than it promises.
 

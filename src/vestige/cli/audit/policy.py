@@ -284,7 +284,7 @@ def explain_leakage(leakage: Leakage, policy: Policy, batch: int) -> Iterator[st
     """Explain the result of an audit in sentences.
 
     The bounds quoted are those of checkpoints that were fixed in advance: the first, the last, and all states together.
-    The largest of all would exceed the truth too often.
+    The largest of all would exceed the truth too often, so the verdict follows from bounds that hold simultaneously.
 
     Args:
         leakage: result of the audit.
@@ -304,11 +304,16 @@ def explain_leakage(leakage: Leakage, policy: Policy, batch: int) -> Iterator[st
             f"{joint.mu:.2f}, of {policy.mu:.2f} guaranteed."
         )
         return
-    if not any(one.epsilon or one.mu for one in (*leakage.checkpoints, joint)):
+    if not leakage.reveals:
         yield (
             f"Verdict: nothing found. {who} could not distinguish the hypotheses at any checkpoint. That does not "
             "prove that nobody can."
         )
+        if any(one.epsilon or one.mu for one in (*leakage.checkpoints, joint)):
+            yield (
+                "A single bound above 0 is no more than chance allows among so many; if it appears again with more "
+                "trials, it is more."
+            )
         return
     erased = next(one for one in leakage.checkpoints if one.age >= 0)
     yield (
