@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from troubled import KeepsHalf
-from vestige import Clock, LinearRegression, Mean, Policy, Records, Stream, Window
+from vestige import Clock, LinearRegression, LogisticRegression, Mean, Policy, Records, Stream, Window
 from vestige.spark.definition import Definition
 from vestige.spark.shard import Change, Rows, change_shard
 from vestige.store.keys import hash_subject
@@ -85,6 +85,48 @@ def test_rows_before_later_ones_are_refused_and_said() -> None:
     assert second.refused == {"a": 1}
     assert "lateness" in second.problems["a"]
     assert answers(second) == {"b": 9.0}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_late_row_does_not_take_the_others_of_its_key_with_it(known: bool) -> None:
+    definition, one, packed = define(max_age=timedelta(days=1)), np.ones((1, 1)), None
+    alone = Stream(Mean(), max_age=timedelta(days=1), seed=7)
+    hours, values = [3, 1, 4, 2, 4, 5], np.arange(6.0)
+    if known:
+        start = Rows(np.array(["a"]), one, np.array([TICKS - 20 * HOUR]))
+        packed = change_shard(definition, None, start, now=TICKS, secret=SECRET).packed
+        alone.push(1.0, time=np.datetime64(TICKS - 20 * HOUR, "us"))
+    times = TICKS + HOUR * (np.array(hours) - 10)
+    rows = Rows(np.array(["a"] * 6), values[:, None], times, order=[np.arange(6)])
+    change = change_shard(definition, packed, rows, now=TICKS, secret=SECRET)
+    alone.extend(values[[0, 2, 4, 5]], times=times[[0, 2, 4, 5]].view("M8[us]"))
+    assert change.refused == {"a": 2}
+    assert answers(change) == {"a": alone.estimate().value}
+    assert np.array_equal(read(definition, change.packed, "a").values, alone.retained.values)
+
+
+def test_rows_that_are_later_than_lateness_allows_are_counted() -> None:
+    definition = define(max_age=timedelta(days=1), lateness=timedelta(hours=2))
+    times = TICKS + HOUR * (np.array([10, 9, 5, 11, 5]) - 12)
+    rows = Rows(np.array(["a", "a", "a", "b", "b"]), np.arange(5.0)[:, None], times, order=[np.arange(5)])
+    change = change_shard(definition, None, rows, now=TICKS, secret=SECRET)
+    assert change.refused == {"a": 1, "b": 1}
+    assert "lateness" in change.problems["a"]
+    assert answers(change) == {"a": 0.5, "b": 3.0}
+    again = change_shard(definition, change.packed, rows.where(np.array([2])), now=TICKS, secret=SECRET)
+    assert again.refused == {"a": 1}
+
+
+def test_a_row_that_the_policy_refuses_does_not_take_the_others_with_it() -> None:
+    values = np.array([[0.0, 1.0], [0.0, 7.0], [1.0, 0.0]])
+    change = change_shard(define(LogisticRegression(1), retention=512), None, Rows(np.array([7, 7, 7]), values))
+    assert change.refused == {"7": 1}
+    assert set(change.answers.columns["counted"].tolist()) == {2}
+
+
+def test_names_that_end_with_nul_are_told_apart() -> None:
+    rows = Rows(np.array(["a", "a\0", "a\0"], object), np.array([[1.0], [np.nan], [np.inf]]))
+    assert change_shard(define(), None, rows, secret=SECRET).refused == {"a\0": 2}
 
 
 def test_only_what_has_changed_is_answered_and_a_quiet_shard_is_not_written() -> None:

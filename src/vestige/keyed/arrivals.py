@@ -178,6 +178,28 @@ def find_problem(rules: Rules, raw: RawRows, here: Ints, newest: int | None, now
     return DataError("its rows cannot be taken together with those of other streams; pass them in a call of their own")
 
 
+def find_unfit(policy: Policy[Any], table: Floats) -> Bools:
+    """Find the rows that a policy refuses, each by itself.
+
+    Args:
+        policy: says which rows it can take.
+        table: the rows; shape (n, columns).
+
+    Returns:
+        One flag per row.
+
+    Example:
+        >>> from vestige import LogisticRegression
+        >>> find_unfit(LogisticRegression(1), np.array([[0.5, 1.0], [0.5, 7.0]])).tolist()
+        [False, True]
+    """
+    found = np.zeros(len(table), np.bool_)
+    if len(table) and type(policy).check_rows is not Policy.check_rows:
+        rows = np.arange(len(table))
+        _mark_unfit(policy, table, rows, rows, found)
+    return found
+
+
 def _mark_unfit(policy: Policy, table: Floats, order: Ints, keys: Ints, found: Bools) -> None:
     """Mark the keys whose rows the policy refuses; `order` has the rows, those of each key together."""
     if not len(order):

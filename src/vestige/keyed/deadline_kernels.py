@@ -144,3 +144,12 @@ def mark_disorder(keys: Ints, times: Ints, newest: Ints, found: Bools) -> None:
         key = keys[row]
         found[key] |= times[row] < newest[key]
         newest[key] = times[row]
+
+
+@kernel
+def mark_late(keys: Ints, times: Ints, newest: Ints, found: Bools) -> None:
+    """Mark the rows that are dated before one of their stream that came earlier; `newest` is changed."""
+    for row in range(len(keys)):
+        key = keys[row]
+        found[row] = times[row] < newest[key]
+        newest[key] = max(newest[key], times[row])

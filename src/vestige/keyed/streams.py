@@ -49,7 +49,7 @@ from vestige.stream.limits import Limits
 from vestige.stream.log import log_restarts
 from vestige.stream.rules import Rules, make_rules, make_terms
 from vestige.times import to_ticks, wall_clock
-from vestige.types import Floats, Ints, Times
+from vestige.types import Bools, Floats, Ints, Times
 from vestige.validation import check_bool, check_int, show_value
 
 if TYPE_CHECKING:
@@ -734,6 +734,19 @@ class KeyedStreams(Generic[E_co]):
     def _is_ordered(self) -> bool:
         """Whether the rows of each key must be in the order of their times."""
         return self._rules.is_timed and self._rules.limits.lateness is None
+
+    def _find_late(self, keys: object, times: Ints) -> Bools:
+        """Find the rows that are dated before one of their key that came earlier, where that is refused."""
+        from vestige.keyed.deadline_kernels import mark_late  # noqa: PLC0415
+
+        late = np.zeros(len(times), np.bool_)
+        if self._is_ordered and len(late):
+            given, texts = KeyNames(), read_keys(keys)
+            rows = given.number(texts)
+            known, newest = self._names.find_each(given.texts), np.full(given.count, UNKNOWN)
+            newest[known >= 0] = self._shards.find_newest()[known[known >= 0]]
+            mark_late(rows, times, newest, late)
+        return late
 
     def _check_keys(self, texts: Texts, n: int) -> None:
         if texts.rows != n:

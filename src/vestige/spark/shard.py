@@ -7,6 +7,7 @@ number of shards; held by tests/spark/test_shard.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from vestige.errors import StreamsError
 from vestige.keyed import KeyedEstimates, KeyedStreams
+from vestige.keyed.arrivals import find_unfit
+from vestige.keyed.names import KeyNames, read_keys
 from vestige.spark.definition import Definition
 from vestige.store import MemoryStore
 from vestige.store.bucket import LONGEST_NAME
@@ -25,13 +28,18 @@ from vestige.store.event import NEVER
 from vestige.store.memory_rows import MemoryRows, pack_rows, unpack_rows
 from vestige.stream.arrivals import find_fine
 from vestige.stream.deadlines import find_ahead
-from vestige.times import find_beyond_calendar
+from vestige.times import find_beyond_calendar, to_ticks, wall_clock
 from vestige.types import Bools, Floats, Ints
 
-_NO_KEY = f"rows without a key cannot be counted; give each a text of 1 to {LONGEST_NAME:,} bytes, not NUL first"
+_NO_KEY = f"rows without a key cannot be counted; give each 1 to {LONGEST_NAME:,} bytes of UTF-8, not NUL first"
 _NO_VALUE = (
     "{:,} of its rows were refused: a value is missing, infinite or too large, or the time is missing, ahead "
     "or beyond the calendar"
+)
+_UNFIT = "{:,} of its rows were refused: the policy does not take such values"
+_LATE = (
+    "{:,} of its rows were refused: they are dated before rows that came earlier, by more than lateness=... allows, "
+    "which is nothing by default"
 )
 
 
@@ -125,7 +133,7 @@ def change_shard(
     before = _read_clocks(streams)
     refused, problems = dict[str | None, int](), dict[str | None, str]()
     if rows is not None:
-        _take(definition, streams, rows, now, refused, problems)
+        _take(definition, streams, rows, now, before, refused, problems)
     for subject in subjects:
         with _note_troubles(problems):
             streams.forget(subject=subject, keep_receipt=timedelta(0))
@@ -153,30 +161,57 @@ def _take(
     streams: KeyedStreams[Any],
     rows: Rows,
     now: int | None,
+    before: Ints,
     refused: dict[str | None, int],
     problems: dict[str | None, str],
 ) -> None:
     """Take rows; one that cannot be taken is left out, and counted."""
+
+    def leave_out(rows: Rows, wrong: Bools, why: str) -> Rows:
+        if not wrong.any():
+            return rows
+        for name, count in Counter(map(str, rows.keys[wrong])).items():
+            _refuse(name, count, why.format(count), refused, problems)
+        return rows.where(~wrong)
+
     nameless = _find_nameless(rows.keys)
     if nameless.any():
         refused[None], problems[None] = int(nameless.sum()), _NO_KEY
         rows = rows.where(~nameless)
-    wrong = _find_wrong(definition, rows, now)
-    if wrong.any():
-        names, counts = np.unique(rows.keys[wrong].astype(str), return_counts=True)
-        for name, count in zip(names.tolist(), counts.tolist(), strict=True):
-            refused[name], problems[name] = count, _NO_VALUE.format(count)
-        rows = rows.where(~wrong)
-    rows = rows.arrange()
+    rows = leave_out(rows, _find_wrong(definition, rows, now), _NO_VALUE)
+    rows = leave_out(rows, find_unfit(definition.policy, rows.values), _UNFIT).arrange()
+    if rows.times is not None:
+        rows = leave_out(rows, streams._find_late(rows.keys, rows.times), _LATE)
     if not len(rows.keys):
         return
     times = None if rows.times is None else rows.times.view("M8[us]")
     taken = streams.take(rows.keys, rows.values, times=times, subjects=rows.subjects)
-    if taken.troubles:
-        names = rows.keys.astype(str)
-        for name, trouble in taken.troubles.items():
-            refused[name] = refused.get(name, 0) + int(np.count_nonzero(names[trouble.row :] == name))
-            problems[name] = " ".join(filter(None, [problems.get(name), str(trouble.problem)]))
+    if taken.taken < len(rows.keys):
+        for name, count in _count_left(streams, rows, before).items():
+            trouble = taken.troubles.get(name)
+            why = _LATE.format(count) if trouble is None else str(trouble.problem)
+            _refuse(name, count, why, refused, problems)
+
+
+def _refuse(name: str, count: int, why: str, refused: dict[str | None, int], problems: dict[str | None, str]) -> None:
+    """Note rows of a key that were refused."""
+    refused[name] = refused.get(name, 0) + count
+    problems[name] = " ".join(filter(None, [problems.get(name), why]))
+
+
+def _count_left(streams: KeyedStreams[Any], rows: Rows, before: Ints) -> dict[str, int]:
+    """The number of rows that were not taken, by key, from the clocks of the streams before and after."""
+    given, texts = KeyNames(), read_keys(rows.keys)
+    counts = np.bincount(given.number(texts))
+    numbers, after = streams.names.find_each(given.texts), _read_clocks(streams)[:, 0]
+    was = np.zeros_like(after)
+    np.maximum(before[:, 0], 0, out=was[: len(before)])
+    left = counts - np.append(after - was, 0)[numbers]  # the last where there is no stream, of number -1
+    offsets, content = given.texts.offsets, given.texts.content
+    return {
+        content[offsets[place] : offsets[place + 1]].tobytes().decode(): int(left[place])
+        for place in np.flatnonzero(left)
+    }
 
 
 def _find_nameless(keys: NDArray[Any]) -> Bools:
@@ -201,7 +236,7 @@ def _find_wrong(definition: Definition, rows: Rows, now: int | None) -> Bools:
         wrong |= find_beyond_calendar(times)
         if definition.limits.max_age is not None:
             wrong |= np.isnat(times)
-            wrong |= False if now is None else find_ahead(definition.limits, times, now)
+            wrong |= find_ahead(definition.limits, times, to_ticks(wall_clock()) if now is None else now)
     return wrong
 
 
