@@ -85,6 +85,15 @@ def test_rows_before_later_ones_are_refused_and_said() -> None:
     assert second.refused == {"a": 1}
     assert "lateness" in second.problems["a"]
     assert answers(second) == {"b": 9.0}
+    times = np.array([TICKS - HOUR, TICKS + 1, TICKS + 2])
+    third = change_shard(definition, first.packed, Rows(np.array(["a"] * 3), np.ones((3, 1)), times), now=TICKS + HOUR)
+    assert (third.refused, answers(third)) == ({"a": 3}, {})  # with all rows of the key in the batch
+
+
+def test_a_row_without_a_time_is_refused_where_age_is_limited() -> None:
+    rows = Rows(np.array(["a", "a"]), np.array([[1.0], [99.0]]), np.array([TICKS, np.iinfo(np.int64).min]))
+    change = change_shard(define(max_age=timedelta(days=1)), None, rows, now=TICKS, secret=SECRET)
+    assert (change.refused, answers(change)) == ({"a": 1}, {"a": 1.0})
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -195,7 +204,8 @@ def test_a_stream_that_fails_stops_no_other_one() -> None:
     assert np.array([13.0]).tobytes() not in packed
 
 
-def test_a_key_that_is_too_long_is_that_of_no_stream() -> None:
-    change = change_shard(define(), None, Rows(np.array(["a" * 70_000, "b"], object), np.ones((2, 1))), secret=SECRET)
+@pytest.mark.parametrize("key", ["a" * 70_000, "\u20ac" * 30_000, "\0a"], ids=["letters", "bytes", "NUL first"])
+def test_a_key_that_is_too_long_or_begins_with_nul_is_that_of_no_stream(key: str) -> None:
+    change = change_shard(define(), None, Rows(np.array([key, "b"], object), np.ones((2, 1))), secret=SECRET)
     assert answers(change) == {"b": 1.0}
     assert change.refused == {None: 1}
