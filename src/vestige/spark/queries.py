@@ -87,8 +87,7 @@ def keyed(
         notice: see `vestige.KeyedStreams`.
         max_age: age at which a record is erased; see `vestige.Stream`.
         max_ahead: see `vestige.Stream`.
-        lateness: see `vestige.Stream`; without it, a row that comes after a later one of its key is refused, and with
-            it all rows of that key in the batch.
+        lateness: see `vestige.Stream`; without it, a row that comes after a later one of its key is refused.
         time: the column with the time of each row, a timestamp; default: none.
         order_by: columns that say the order of the rows of a key within a batch.
         subject: the column with the person or thing that a row is about; default: none.
