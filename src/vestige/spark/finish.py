@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from vestige.errors import StoreError
 from vestige.spark.shard_keys import find_unsettled
 from vestige.store import open_keyring
+from vestige.store.opener import OWNER
 from vestige.validation import check_float
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
 
+_TICKS = "RateStream"
+"""How Spark describes the source that always has something new; see `vestige.spark.queries`."""
 _PAUSE = 0.2
 """Seconds between two looks at the keyring."""
 
@@ -30,7 +33,8 @@ def finish(query: StreamingQuery, keyring: str, *, patience: float = 600.0) -> N
         patience: seconds to wait.
 
     Raises:
-        StoreError: there was more to do when the time was over; the query runs on.
+        StoreError: there was more to do when the time was over, and the query runs on; or it does not run; or the
+            keyring is not that of a query.
 
     Example:
         >>> finish(None, "visits.keyring", patience=-1.0)
@@ -39,10 +43,17 @@ def finish(query: StreamingQuery, keyring: str, *, patience: float = 600.0) -> N
     """
     check_float("patience", patience, lambda n: n >= 0.0, "a number of seconds from 0 up")
     opened, until, known = open_keyring(keyring), time.monotonic() + patience, None
+    if not opened.read().find(OWNER):
+        raise StoreError(f"{opened.where}: is not the keyring of a query; give the one that the query was defined with")
     while known is None or not _has_read_all(query, known) or find_unsettled(opened.read()):
         known = _find_batch(query) if known is None else known
         if (problem := query.exception()) is not None:
             raise problem
+        if not query.isActive:
+            raise StoreError(
+                f"{opened.where}: the query does not run, so nothing destroys the keys of what it has replaced; start "
+                "it again, then call this"
+            )
         if time.monotonic() > until:
             raise StoreError(
                 f"{opened.where}: {patience:g} seconds were not enough for the query to read all rows and to destroy "
@@ -67,4 +78,5 @@ def _has_read_all(query: StreamingQuery, known: int) -> bool:
     progress = query.lastProgress
     if progress is None or int(progress["batchId"]) < known + 2:
         return False
-    return all(source["startOffset"] == source["endOffset"] for source in progress["sources"])
+    sources = [source for source in progress["sources"] if not source["description"].startswith(_TICKS)]
+    return all(source["startOffset"] == source["endOffset"] for source in sources)
