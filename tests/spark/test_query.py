@@ -175,6 +175,50 @@ def test_what_does_not_fit_is_refused_before_the_query(site: Site, spark: Any) -
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
 
 
+def test_bytes_that_are_no_text_stop_no_other_row(spark: Any) -> None:
+    """Spark takes any bytes for a text, such as those of Kafka; Python does not."""
+    rows = spark.sql(
+        "select 'a' k, 1D v, 'x' s union all select 'a', 3D, cast(X'FF41' as string) union all "
+        "select cast(X'FF41' as string), 5D, 'y'"
+    )
+    terms: dict[str, Any] = {"key": "k", "columns": "v", "policy": Window(), "retention": 96, "shards": 2}
+    asked = rows.where("v = 3").select("s")
+    found = {row.key: row for row in keyed(rows, subject="s", order_by="s", forget=asked, **terms).collect()}
+    assert (found["a"].t, found["a"].refused, found[None].refused) == (2, 0, 1)
+
+
+@pytest.mark.parametrize("name", ["a.b", "we`ird", "sp ace", "shard"])
+def test_columns_have_any_name(spark: Any, name: str) -> None:
+    rows = spark.createDataFrame([("a", 1.0), ("a", 3.0)], "k string, v double")
+    terms: dict[str, Any] = {"policy": Mean(), "retention": 96, "shards": 2}
+    (row,) = keyed(rows.toDF("k", name), key="k", columns=name, order_by=name, **terms).collect()
+    assert (row.metric, row.value) == (name, 2.0)
+    (row,) = keyed(rows.toDF(name, "v"), key=name, columns="v", **terms).collect()
+    assert (row.key, row.value) == ("a", 2.0)
+    with pytest.raises(ParameterError, match="the name of 2 columns"):
+        keyed(rows.toDF(name, name), key=name, columns=name, **terms)
+
+
+def test_a_row_that_lies_ahead_does_not_take_the_others_of_its_key_with_it(spark: Any) -> None:
+    rows = spark.sql("select 'a' k, 5D v, timestamp'9999-12-31' t union all select 'a', 7D, timestamp'2024-01-01'")
+    terms: dict[str, Any] = {"key": "k", "columns": "v", "policy": Mean(), "max_age": timedelta(days=1)}
+    (row,) = keyed(rows, time="t", shards=2, **terms).collect()
+    assert (row.value, row.refused) == (7.0, 1)
+
+
+def test_a_query_that_does_not_run_or_a_keyring_of_none_cannot_be_finished(site: Site) -> None:
+    site.add(k=["a"], v=[1.0])
+    terms: dict[str, Any] = {"key": "k", "columns": "v", "policy": Mean(), "retention": 96}
+    query = site.start(keyed(site.read("k string, v double"), keyring=site.keyring, shards=1, **terms))
+    other = str(site.folder / "other.keyring")
+    open_keyring(other, create=True)
+    with pytest.raises(StoreError, match="not the keyring of a query"):
+        finish(query, other)
+    query.stop()
+    with pytest.raises(StoreError, match="does not run"):
+        finish(query, site.keyring)
+
+
 def test_a_setting_that_is_changed_before_the_start_is_refused_by_the_tasks(site: Site, spark: Any) -> None:
     site.add(k=["a"], v=[1.0])
     terms: dict[str, Any] = {"key": "k", "columns": "v", "policy": Mean(), "retention": 96}

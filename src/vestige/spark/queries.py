@@ -8,6 +8,7 @@ held by tests/spark/test_query.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -151,7 +152,7 @@ def _run(df: DataFrame, definition: Definition, rows: DataFrame, keyring: str | 
     opened = open_keyring(keyring)
     run = claim_run(opened, definition.digest, definition.shards)
     processor: Any = ShardProcessor(definition, opened.where, run)  # workers have another current folder
-    grouped: Any = rows.groupBy(_SHARD)
+    grouped: Any = _add_ticks(rows).groupBy(_SHARD)
     made: DataFrame = grouped.transformWithStateInPandas(processor, ANSWERS, "Update", "ProcessingTime")
     return made
 
@@ -176,11 +177,14 @@ def _check_columns(
 ) -> None:
     """Check that the columns are there, and of kinds that can be taken."""
     kinds = dict(df.dtypes)
+    counts = Counter(df.columns)
     wanted = [("key", key), *(("columns", each) for each in columns), *(("order_by", each) for each in order)]
     wanted += [(name, each) for name, each in (("time", time), ("subject", subject)) if each is not None]
     for parameter, name in wanted:
         if name not in kinds:
             raise ParameterError(f"{parameter}={show_value(name)} is not a column; there are {', '.join(kinds)}")
+        if counts[name] > 1:
+            raise ParameterError(f"{parameter}={show_value(name)} is the name of {counts[name]} columns; rename them")
     if kinds[key] not in (*_WHOLE, "string"):
         raise ParameterError(f"key={key!r} is of the type {kinds[key]}; use texts or whole numbers, or cast it")
     for name in columns:
@@ -208,17 +212,31 @@ def _make_rows(
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     is_whole = dict(df.dtypes)[definition.key] in _WHOLE
-    key = df[definition.key].cast("bigint") if is_whole else df[definition.key]
+    named = _find_column(df, definition.key)
+    key = named.cast("bigint") if is_whole else F.try_validate_utf8(named)  # what is no text becomes no key
     shard = F.coalesce(F.pmod(F.xxhash64(key), F.lit(definition.shards)).cast("int"), F.lit(0))
     chosen = [shard.alias(_SHARD), (F.coalesce(key, F.lit(0)) if is_whole else key).alias(KEY)]
     chosen += [key.isNotNull().alias(HAS_KEY)] if is_whole else []
-    chosen += [df[name].cast("double").alias(name_value(i)) for i, name in enumerate(definition.columns)]
+    chosen += [_find_column(df, name).cast("double").alias(name_value(i)) for i, name in enumerate(definition.columns)]
     if time is not None:
         chosen.append(_make_sortable(df, time).alias(TIME))
     if definition.has_subjects:
-        chosen.append((F.lit(None) if subject is None else df[subject]).cast("string").alias(SUBJECT))
+        who = F.lit(None).cast("string") if subject is None else _make_text(_find_column(df, subject))
+        chosen.append(who.alias(SUBJECT))
     chosen += [_make_sortable(df, name).alias(name_order(i)) for i, name in enumerate(order)]
     return df.select(*chosen)
+
+
+def _find_column(df: DataFrame, name: str) -> Column:
+    """A column by its name, in which a dot or a backtick has no meaning."""
+    return df["`" + name.replace("`", "``") + "`"]
+
+
+def _make_text(column: Column) -> Column:
+    """A column as texts that workers can read: Spark takes any bytes for a text, such as those that Kafka delivers."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    return F.make_valid_utf8(column.cast("string"))
 
 
 def _make_sortable(df: DataFrame, name: str) -> Column:
@@ -228,19 +246,33 @@ def _make_sortable(df: DataFrame, name: str) -> Column:
     """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    kind, column = dict(df.dtypes)[name], df[name]
+    kind, column = dict(df.dtypes)[name], _find_column(df, name)
     if kind == "timestamp":
         return F.coalesce(F.unix_micros(column), F.lit(_UNKNOWN))
     if kind == "date":
         return F.coalesce(F.unix_date(column).cast("bigint"), F.lit(_UNKNOWN))
+    if kind == "string":
+        return _make_text(column)
     return F.coalesce(column.cast("bigint"), F.lit(_UNKNOWN)) if kind in _WHOLE else column
+
+
+def _add_ticks(rows: DataFrame) -> DataFrame:
+    """The rows, and a source that has something new each second, of which nothing is left.
+
+    Spark runs batches without rows, and with them timers, only after one that was run since the query was started.
+    """
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    ticks = rows.sparkSession.readStream.format("rate").options(rowsPerSecond=1, numPartitions=1).load()
+    blank = [F.lit(None).cast(kind).alias(name) for name, kind in rows.dtypes]
+    return rows.unionByName(ticks.where(F.lit(False)).select(*blank))
 
 
 def _add_requests(rows: DataFrame, forget: DataFrame, shards: int) -> DataFrame:
     """The rows, and requests as rows of every shard."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    subject = forget[forget.columns[0]].cast("string")
+    subject = _make_text(_find_column(forget, forget.columns[0]))
     blanks = {"bigint": F.lit(0), "boolean": F.lit(False)}
     every = F.explode(F.sequence(F.lit(0), F.lit(shards - 1))).alias(_SHARD)
     others = [(name, kind) for name, kind in rows.dtypes if name not in (_SHARD, SUBJECT)]
