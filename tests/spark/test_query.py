@@ -131,6 +131,19 @@ def test_quiet_keys_are_erased_and_what_they_held_opens_in_no_file(site: Site) -
     assert (site.answers["new"].value, site.answers["new"].held) == (7.0, 1)
 
 
+def test_batches_and_so_timers_run_without_a_row_since_the_start(site: Site) -> None:
+    """Spark would wait for one: after each restart nothing would be erased until then, and `finish` would not end."""
+    rows = site.read("k string, v double")
+    terms: dict[str, Any] = {"key": "k", "columns": "v", "policy": Mean(), "retention": 96, "shards": 1}
+    site.run(keyed(rows, keyring=site.keyring, **terms))
+    assert site.answers == {}
+    site.add(k=["a"], v=[1.0])
+    site.run(keyed(rows, keyring=site.keyring, **terms))
+    assert site.answers["a"].t == 1
+    site.run(keyed(rows, keyring=site.keyring, **terms))
+    assert site.answers["a"].t == 1
+
+
 def test_people_are_forgotten_in_every_shard(site: Site) -> None:
     """A request reaches all keys; records that come after it are those of somebody who has come back."""
     (asked := site.folder / "asked").mkdir()
