@@ -136,8 +136,9 @@ def run(made: Any, checkpoint: Path, batches: int) -> Measure:
     try:
         while len(found) < batches and time.monotonic() < until:
             for progress in query.recentProgress:
-                if progress["numInputRows"]:
-                    found[progress["batchId"]] = progress["numInputRows"], progress["batchDuration"] / 1e3
+                files = [source for source in progress["sources"] if source["description"].startswith("FileStream")]
+                if rows := sum(source["numInputRows"] for source in files):
+                    found[progress["batchId"]] = rows, progress["batchDuration"] / 1e3
             if found and not after_first:
                 after_first = count_processor()
             if query.exception() is not None:
@@ -147,8 +148,8 @@ def run(made: Any, checkpoint: Path, batches: int) -> Measure:
     finally:
         query.stop()
     nbytes = sum(file.stat().st_size for file in checkpoint.rglob("*") if file.is_file())
-    rows, seconds = zip(*(found[batch] for batch in sorted(found)), strict=True)
-    return Measure(list(rows), list(seconds), processor, nbytes)
+    counts, seconds = zip(*(found[batch] for batch in sorted(found)), strict=True)
+    return Measure(list(counts), list(seconds), processor, nbytes)
 
 
 def measure_keyed(spark: Any, source: Path, folder: Path, shards: int, batches: int) -> Measure:
