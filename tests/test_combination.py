@@ -579,3 +579,15 @@ def test_nothing_of_the_basis_is_shown() -> None:
     assert "basis" not in estimate.to_dict()
     assert "policy" not in estimate.to_dict()
     assert "basis" not in repr(estimate)
+
+
+def test_the_error_of_united_sketches_is_what_their_bounds_come_from() -> None:
+    """The bounds are those of DataSketches, of two standard errors; one sketch alone has smaller ones."""
+    policy, parts = Distinct(1_024), []
+    for seed in range(2):
+        stream = Stream(policy, retention=65_536, seed=seed)
+        stream.extend(np.random.default_rng(seed).random(20_000))
+        parts.append(stream.estimate())
+    made = combine(parts)
+    assert (made.value - made.lower) / (2.0 * made.standard_error) == pytest.approx(1.0, abs=0.08)
+    assert made.standard_error / made.value > 1.1 * parts[0].standard_error / parts[0].value

@@ -70,6 +70,16 @@ def test_attempts_of_one_batch_share_a_key_and_no_nonce(keyring: KeyringFile) ->
         assert ShardKeys(keyring, run, 1, 0, 3).open(sealed)[0] == b"the same"
 
 
+def test_an_attempt_that_gets_what_its_own_batch_has_written_ends(keyring: KeyringFile) -> None:
+    """It would count the rows of its batch twice."""
+    keys = ShardKeys(keyring, claim(keyring), 0, 0, 1)
+    keys.open(None)
+    sealed = keys.seal(b"state")
+    with pytest.raises(StoreError, match="comes late"):
+        keys.open(sealed)
+    assert opens(keyring, sealed)
+
+
 def test_who_comes_late_destroys_nothing_and_ends(keyring: KeyringFile) -> None:
     run = claim(keyring)
     late = ShardKeys(keyring, run, 0, 0, 1)
