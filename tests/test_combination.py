@@ -494,15 +494,15 @@ def test_a_column_that_one_part_never_had() -> None:
 
 def test_noise_adds_up_and_its_error_is_the_one_stated() -> None:
     trials, off, policy = 150, [], Private(bound=5.0, epsilon=1.0, delta=1e-6)
-    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (3_000, 1))
+    rows = np.random.default_rng(0).uniform(-1.0, 1.0, (3_072, 1))
     for trial in range(trials):
-        parts = split(policy, rows, [1_000], retention=256, seed=2 * trial)
+        parts = split(policy, rows, [1_024], retention=256, seed=2 * trial)
         made = combine(parts)
         off.append((made.value - rows.mean()) / made.basis.noise)
     assert np.mean(off) == pytest.approx(0.0, abs=4.0 / np.sqrt(trials))
     assert np.std(off) == pytest.approx(1.0, abs=4.0 / np.sqrt(2 * trials))
-    counts, noise = np.array([1_000.0, 2_000.0]), np.array([part.basis.noise for part in parts])
-    assert made.basis.noise == pytest.approx(np.sqrt(((counts * noise) ** 2).sum()) / 3_000)
+    counts, noise = np.array([1_024.0, 2_048.0]), np.array([part.basis.noise for part in parts])
+    assert made.basis.noise == pytest.approx(np.sqrt(((counts * noise) ** 2).sum()) / 3_072)
     assert "the price of epsilon=1 and delta=1e-06 for one record" in made.notes[0]
     assert made.notes[1].endswith("mu is the root of k times as large.")
 

@@ -27,7 +27,8 @@ from vestige import (
 from vestige.types import Floats
 
 RNG = np.random.default_rng(0)
-ROW = ["metric", "value", "standard_error", "lower", "upper", "since", "counted", "held", "t", "missed", "notes"]
+COUNTS = ["since", "counted", "held", "t", "as_of"]
+ROW = ["metric", "value", "standard_error", "lower", "upper", *COUNTS, "missed", "notes"]
 
 
 def count_rows(state: bytes, rows: Floats) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 
 from vestige.errors import ParameterError
 from vestige.estimate import E, Estimate
-from vestige.policy import Policy, stands_alone
+from vestige.policy import UNPROTECTED, Policy, stands_alone
 from vestige.validation import show_value
 
 _LISTED = 5
@@ -65,7 +65,8 @@ def combine(estimates: Iterable[E]) -> E:
     notes = note_restarts(parts)
     if not stands_alone(policy):
         notes += _note_gaps(parts)
-    return replace(made, notes=notes + made.notes)
+    last = _note_waiting(parts) if policy.hides_waiting else ()
+    return replace(made, notes=notes + made.notes + last)
 
 
 def sum_up(made: E, parts: Sequence[Estimate]) -> E:
@@ -86,6 +87,7 @@ def sum_up(made: E, parts: Sequence[Estimate]) -> E:
     return replace(
         made,
         t=sum(part.t for part in parts),
+        as_of=sum(part.as_of for part in parts),
         since=1 + _count_before(parts),
         counted=sum(part.counted for part in parts),
         held=sum(part.held for part in parts),
@@ -122,7 +124,7 @@ def note_restarts(parts: Sequence[Estimate]) -> tuple[str, ...]:
 
 def _note_gaps(parts: Sequence[Estimate]) -> tuple[str, ...]:
     """How many records were erased before an update could count them."""
-    arrived = sum(part.t - part.since + 1 for part in parts)
+    arrived = sum(part.as_of - part.since + 1 for part in parts)
     left = arrived - sum(part.counted for part in parts)
     if left <= 0:
         return ()
@@ -130,6 +132,17 @@ def _note_gaps(parts: Sequence[Estimate]) -> tuple[str, ...]:
         f"{left:,} of the {arrived:,} other records are not counted: they were erased on request or by deadline before "
         "an update could count them.",
     )
+
+
+def _note_waiting(parts: Sequence[Estimate]) -> tuple[str, ...]:
+    """As of when answers are from which the records that wait are hidden, or that they are not."""
+    shown = sum(any(UNPROTECTED in note for note in part.notes) for part in parts)
+    if shown:
+        return (
+            f"{shown:,} of the {len(parts):,} combined estimates count records that wait, as they are: {UNPROTECTED}.",
+        )
+    left = sum(part.t - part.as_of for part in parts)
+    return (f"As of the last update of each stream: {left:,} records that have arrived since are not counted.",)
 
 
 def _count_before(parts: Sequence[Estimate]) -> int:

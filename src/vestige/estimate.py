@@ -43,6 +43,7 @@ class Estimate:
         missed: whether the answer may be further off than its standard error says: what is kept has missed its target,
             or rounding matters.
         t: the number of records that have arrived.
+        as_of: the round up to which the answer counts records: `t`, but with `Private` that of the last update.
         since: the round from which the statistic counts; above 1 where it has started over.
         counted: the number of records that the statistic counts.
         held: the number of records that are retained.
@@ -65,6 +66,7 @@ class Estimate:
     notes: tuple[str, ...] = field(default=(), kw_only=True)
     missed: bool = field(default=False, kw_only=True)
     t: int = field(default=0, kw_only=True)
+    as_of: int = field(default=0, kw_only=True)
     since: int = field(default=1, kw_only=True)
     counted: int = field(default=0, kw_only=True)
     held: int = field(default=0, kw_only=True)
@@ -113,7 +115,8 @@ class Estimate:
         """Convert the estimate to one flat row for each number, as for a table or a database.
 
         Returns:
-            Rows with the keys metric, value, standard_error, lower, upper, since, counted, held, t, missed and notes.
+            Rows with the keys metric, value, standard_error, lower, upper, since, counted, held, t,
+            as_of, missed and notes.
             A sketch has bounds, `lower` and `upper`, in place of a standard error; a total has both. A number that is
             not known or not finite is None; the notes are one text, or None if there are none.
 
@@ -126,6 +129,7 @@ class Estimate:
             "counted": self.counted,
             "held": self.held,
             "t": self.t,
+            "as_of": self.as_of,
             "missed": bool(self.missed),
             "notes": " ".join(self.notes) or None,
         }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Generic
 
 import numpy as np
@@ -19,6 +20,9 @@ from vestige.errors import NoRecordsError, ParameterError
 from vestige.estimate import E_co
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
+
+UNPROTECTED = "noise protects nobody among them, and who also knows the answer before can tell their values"
+"""What is said of an answer that counts records which a policy hides otherwise."""
 
 
 class Policy(ABC, Generic[E_co]):
@@ -37,6 +41,8 @@ class Policy(ABC, Generic[E_co]):
         needs_records: whether the answer is read off kept records; False where the public clock alone says it, as for
             a count, so that there is an answer although no record is held.
         is_window: whether it keeps every record that it may, and answers from those alone.
+        hides_waiting: whether its answers are those of the last update, so that records that wait for the next one
+            cannot be told from them.
 
     Example:
         >>> from dataclasses import dataclass
@@ -61,6 +67,7 @@ class Policy(ABC, Generic[E_co]):
     is_exact: ClassVar[bool] = False
     needs_records: ClassVar[bool] = True
     is_window: ClassVar[bool] = False
+    hides_waiting: ClassVar[bool] = False
 
     def unwrap(self) -> Policy:
         """Give the policy that this one wraps, such as that of a window; itself if it wraps none.
@@ -232,6 +239,18 @@ class Policy(ABC, Generic[E_co]):
             NoRecordsError: the records that carry the answer are not all there.
         """
 
+    def answer_with_waiting(self, clock: Clock, retained: Records) -> float | Floats | E_co:
+        """Answer with the records that wait too, where `answer` leaves them out; see `hides_waiting`.
+
+        Args:
+            clock: the public clock.
+            retained: all records that are held.
+
+        Returns:
+            By default what `answer` gives, in which they are.
+        """
+        return self.answer(clock, retained)
+
     def combine(self, parts: Sequence[E_co]) -> E_co:  # noqa: ARG002
         """Combine the answers of several streams of this policy into that for all of their records.
 
@@ -288,6 +307,25 @@ def split_encoded(clock: Clock, retained: Records) -> tuple[Records, Records]:
     """
     encoded = (clock.first <= retained.rounds) & (retained.rounds <= clock.last)
     return retained.where(encoded), retained.where(retained.rounds > clock.last)
+
+
+def leave_out_waiting(clock: Clock, retained: Records) -> tuple[Clock, Records]:
+    """Go back to the last update, without the records that have arrived since.
+
+    Args:
+        clock: the public clock.
+        retained: all records that are held.
+
+    Returns:
+        The clock and the records as they were right after the update, less what has been erased.
+
+    Example:
+        >>> held = Records([1, 3, 5], [[10.0], [30.0], [50.0]])
+        >>> clock, retained = leave_out_waiting(Clock(t=5, first=1, last=4), held)
+        >>> clock.t, retained.rounds
+        (4, array([1, 3]))
+    """
+    return replace(clock, t=clock.last), retained.where(retained.rounds <= clock.last)
 
 
 def count_waiting(clock: Clock, retained: Records) -> int:

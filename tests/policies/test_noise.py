@@ -54,7 +54,7 @@ def test_noisy_counts_are_not_called_exact() -> None:
     assert (estimate.standard_error > noise / len(rows)).all(), "that of an empty bin too"
     report = policy.report(estimate, ["delay"])
     assert report.remarks == (Remark(f"Counts may be off by up to {estimate.count_error:,.0f}."),)
-    assert estimate.notes[-1].endswith("; standard errors include it.")
+    assert estimate.notes[-2].endswith("; standard errors include it.")
 
 
 def test_bounds_of_quantiles_leave_room_for_noise() -> None:
@@ -67,7 +67,7 @@ def test_bounds_of_quantiles_leave_room_for_noise() -> None:
         assert ((estimate.lower <= true) & (true <= estimate.upper)).all()
         missed += int((np.digitize(estimate.value, edges) != np.digitize(true, edges)).any())
     assert missed, "the edges of its own bin are not enough"
-    assert estimate.notes[-1].endswith("; bounds include five times it.")
+    assert estimate.notes[-2].endswith("; bounds include five times it.")
 
 
 def draw(columns: int, n: int = 4_000) -> Floats:
@@ -125,7 +125,7 @@ def test_errors_of_many_numbers_leave_it_out(monkeypatch: pytest.MonkeyPatch) ->
     assert estimate.notes[0] == NOISE_LEFT_OUT
     assert "include" not in estimate.notes[1]
     shares = ask(Private(Shares(("a",)), bound=1.0, **PROMISE), np.zeros((2_000, 1)), 0)
-    assert shares.notes[-1].endswith("; standard errors include it.")
+    assert shares.notes[-2].endswith("; standard errors include it.")
 
 
 def test_noise_that_outweighs_a_variance_is_not_called_a_constant() -> None:

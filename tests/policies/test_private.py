@@ -23,18 +23,21 @@ from vestige import (
     LinearRegression,
     LogisticRegression,
     Mean,
+    MemoryStore,
     Moments,
     Private,
     Stream,
 )
 from vestige.audit import AuditSeed, Leakage, measure_leakage
 from vestige.checks import check_policy
-from vestige.errors import NoAnswerError, ParameterError
+from vestige.errors import NoAnswerError, ParameterError, StoreError
 from vestige.estimate import E
 from vestige.noise import gaussian_epsilon
 from vestige.noise.sums import sum_on_grid
 from vestige.random.kernels import derive_secret_keys
 from vestige.random.keys import derive_root
+from vestige.store import State, Terms
+from vestige.store.place import Place
 from vestige.types import Bools, Floats
 
 PROMISE: dict[str, Any] = {"bound": 3.0, "epsilon": 1.0, "delta": 1e-6}
@@ -121,14 +124,15 @@ def test_long_records_are_clipped() -> None:
     rows = np.full(40_000, 50.0)
     value = ran(Private(**{**PROMISE, **LOOSE}), rows, 2_000).estimate().value
     assert value == pytest.approx(3.0, abs=0.001)
-    waiting = ran(Private(**PROMISE), rows[:10], 2_000).estimate()
+    waiting = ran(Private(**PROMISE), rows[:10], 2_000).estimate(waiting=True)
     assert waiting.value == 3.0, "what waits is clipped too, and is no noise in yet"
 
 
 def test_it_says_how_much_noise_there_is() -> None:
     policy = Private(**PROMISE)
     stream = ran(policy, np.zeros(64 * 100), 64)
-    (note,) = stream.estimate().notes
+    note, as_of = stream.estimate().notes
+    assert as_of.startswith("As of round 6,400, the last update")
     assert f"noise with standard deviation {2 * policy.scale * 3.0 / 640:.3g}" in note
     assert "epsilon=1 and delta=1e-06" in note
     with pytest.raises(NoAnswerError, match="carries noise with standard deviation"):
@@ -388,3 +392,30 @@ def test_no_large_audit_refutes_it(adversary: str, erased_at: int) -> None:
     for look in found.checkpoints:
         print(f"{adversary}, age {look.age}: epsilon >= {look.epsilon:.3f}, mu >= {look.mu:.3f}, auc {look.auc:.3f}")
     assert stands(policy, found)
+
+
+def test_a_commit_that_is_tried_again_draws_noise_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What docs/privacy.md says of attempts: as many draws as attempts, whose average has the root less of noise."""
+    policy, tries, rows = Private(**PROMISE), 300, np.random.default_rng(0).uniform(-3.0, 3.0, 64)
+    drawn: list[float] = []
+
+    def refuse(self: Place, terms: Terms, state: State) -> None:  # noqa: ARG001
+        drawn.append(float(policy.answer(state.clock, state.retained).value))
+        raise StoreError("the disk is full")
+
+    stream = Stream(policy, retention=128, store=MemoryStore().stream("a"))
+    stream.extend(rows[:-1])
+    with monkeypatch.context() as broken:
+        broken.setattr(Place, "commit", refuse)
+        for _ in range(tries):
+            with pytest.raises(StoreError, match="the disk is full"):
+                stream.push(rows[-1])
+            with pytest.raises(NoAnswerError, match="no update has been made"):
+                stream.estimate()
+    stream.push(rows[-1])
+    assert len(set(drawn)) == tries
+    noise = policy.batch_noise(64)
+    low, high = np.sqrt(stats.chi2.ppf([5e-7, 1 - 5e-7], tries) / tries)
+    assert low < np.sqrt(np.mean((np.array(drawn) - rows.mean()) ** 2)) / noise < high
+    assert abs(np.mean(drawn) - rows.mean()) < 5.0 * noise / math.sqrt(tries)
+    assert gaussian_epsilon(math.sqrt(tries) * policy.mu, 1e-6) == pytest.approx(27.2, abs=0.05)

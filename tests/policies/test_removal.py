@@ -208,8 +208,8 @@ class Trial:
             assert f"Counts from round {clock.since} on" in estimate.notes[0]
         if any(OFF in note for note in estimate.notes):
             return "off"
-        counts = self.learned & (np.arange(1, len(self.rows) + 1) >= clock.since)
-        rows = self.rows[: clock.t][counts[: clock.t]]
+        counts, last = self.learned & (np.arange(1, len(self.rows) + 1) >= clock.since), estimate.as_of
+        rows = self.rows[:last][counts[:last]]
         assert self.stream.counted == len(rows)
         if len(rows) >= self.case.least:
             truth, error = self.case.truth(rows)
@@ -219,9 +219,8 @@ class Trial:
 
     @property
     def noise(self) -> float:
-        policy, clock = self.case.policy, self.stream.clock
-        waiting = int((self.stream.retained.rounds > clock.last).sum())
-        return policy.noise(clock, waiting) if isinstance(policy, Private) else 0.0
+        policy = self.case.policy
+        return policy.noise(self.stream.clock) if isinstance(policy, Private) else 0.0
 
     def some(self, rounds: Ints, share: float) -> Ints:
         """That share of rounds, at random."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from vestige import Mean, Private, Stream, Window
+from vestige import Mean, NoAnswerError, Private, Stream, Window
 
 
 class PlainFeed:
@@ -36,9 +36,15 @@ class PlainFeed:
         stream = self.streams[name]
         if stream.t == 0:
             return None
-        made = stream.estimate()
+        try:
+            made = stream.estimate()
+        except NoAnswerError:
+            held = len(stream.retained)
+            nothing: dict[str, Any] = {"count": 0, "since": 1, "t": stream.t, "as_of": None, "held": held, "notes": []}
+            return {"key": None, "answers": [], **nothing}
         answers = [{"standard_error": None, **number} for number in made.list_numbers()]
-        shared = {"count": made.counted, "since": made.since, "t": made.t, "held": made.held, "notes": list(made.notes)}
+        counts = {"count": made.counted, "since": made.since, "t": made.t, "as_of": made.as_of}
+        shared = {**counts, "held": made.held, "notes": list(made.notes)}
         return {"key": None, "answers": answers, **shared}
 
     def list_rounds(self, name: str) -> Collection[int]:

@@ -164,6 +164,7 @@ class StreamAnswer:
         return {
             **self.report.facts,
             **counts,
+            "as_of": self.estimate.as_of,
             "held": self.estimate.held,
             "oldest_age": self.estimate.oldest_age,
             "missed": self.missed,

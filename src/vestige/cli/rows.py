@@ -37,6 +37,7 @@ COLUMNS: dict[str, type] = {
     "counted": int,
     "held": int,
     "t": int,
+    "as_of": int,
     "missed": bool,
     "notes": str,
     "problem": str,

@@ -159,6 +159,8 @@ class StreamEstimate(Value):
         t: number of records that have arrived.
         held: number of records that are held.
         notes: what one should know about them.
+        as_of: the round up to which they count records: `t`, but of a private stream that of its last update; None
+            without an answer.
     """
 
     key: str | None
@@ -168,6 +170,7 @@ class StreamEstimate(Value):
     t: int
     held: int
     notes: tuple[str, ...] = ()
+    as_of: int | None = None
 
     @classmethod
     def _convert(cls, name: str, value: Any) -> Any:

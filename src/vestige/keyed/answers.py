@@ -46,14 +46,17 @@ def count_streams(shards: Shards, names: KeyNames, numbers: Ints) -> KeyedCounts
     places = numbers // STREAMS
     for place, shard in enumerate(shards):
         rows = np.flatnonzero(places == place)
-        for name, column in shard.count_records(numbers[rows] - place * STREAMS).items():
+        keys, hides_waiting = numbers[rows] - place * STREAMS, shards.rules.policy.hides_waiting
+        for name, column in shard.count_records(keys, hides_waiting=hides_waiting).items():
             found[name][rows] = column
     texts = names.texts
     copied = Texts(texts.offsets.copy(), texts.content.copy())  # a name that is erased later does not stay half there
     return KeyedCounts(CodedTexts(copied, numbers), **found)
 
 
-def make_estimates(shards: Shards, names: KeyNames, numbers: Ints, workers: Executor) -> KeyedEstimates:
+def make_estimates(
+    shards: Shards, names: KeyNames, numbers: Ints, workers: Executor, *, waiting: bool = False
+) -> KeyedEstimates:
     """Compute the answers of streams.
 
     Args:
@@ -61,13 +64,15 @@ def make_estimates(shards: Shards, names: KeyNames, numbers: Ints, workers: Exec
         names: their names.
         numbers: which streams; shape (n,).
         workers: compute means.
+        waiting: see `Stream.estimate`.
 
     Returns:
         One row for each stream and number; a stream without an answer has one row that says why.
     """
     policy = shards.rules.policy
     if find_mode(policy) < 0 or not isinstance(policy, Mean):
-        return KeyedEstimates.from_rows([row for number in numbers.tolist() for row in _ask(shards, names, number)])
+        listed = (_ask(shards, names, number, waiting=waiting) for number in numbers.tolist())
+        return KeyedEstimates.from_rows([row for rows in listed for row in rows])
     values, answered = _compute_means(shards, numbers, workers)
     counts = count_streams(shards, names, numbers)
     answered &= ~_find_rounded(shards, policy, numbers, counts.counted, answered)
@@ -79,13 +84,13 @@ def make_estimates(shards: Shards, names: KeyNames, numbers: Ints, workers: Exec
     return _Table(counts, values, others, notes).make()
 
 
-def _ask(shards: Shards, names: KeyNames, number: int) -> list[dict[str, Any]]:
+def _ask(shards: Shards, names: KeyNames, number: int, *, waiting: bool = False) -> list[dict[str, Any]]:
     """The rows of one stream."""
     if number in shards.blocked:
         return [{"stream": names[number], "problem": str(shards.blocked[number])}]
     clock, retained = shards.read(number)
     try:
-        made = make_estimate(shards.rules.policy, shards.rules.batch, clock, retained)
+        made = make_estimate(shards.rules.policy, shards.rules.batch, clock, retained, waiting=waiting)
     except (NoAnswerError, NoRecordsError, RuleError) as problem:
         return [{"stream": names[number], "t": clock.t, "since": clock.since, "problem": str(problem)}]
     return [{"stream": names[number], **row} for row in made.to_rows()]
@@ -170,6 +175,7 @@ class _Table:
             "value": self._values[self._stream, np.minimum(metric, columns - 1)],
             **{name: nothing.copy() for name in ("standard_error", "lower", "upper")},
             **{name: getattr(self._counts, name)[self._stream] for name in _COUNTS},
+            "as_of": self._counts.t[self._stream],
             "missed": unknown,
         }
         notes = {int(self._first[row]) + i: text for row, text in self._notes.items() for i in range(columns)}
@@ -187,7 +193,7 @@ class _Table:
         """Put a row of a stream that was asked by itself in its place."""
         for name in ("value", "standard_error", "lower", "upper"):
             made[name][row] = np.nan if each.get(name) is None else each[name]
-        for name in _COUNTS:
+        for name in (*_COUNTS, "as_of"):
             made[name][row] = each.get(name) or 0
         made["missed"][row] = bool(each.get("missed"))
         if each.get("metric") is None:

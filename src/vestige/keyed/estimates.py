@@ -29,12 +29,13 @@ COLUMNS = (
     "counted",
     "held",
     "t",
+    "as_of",
     "missed",
     "notes",
     "problem",
 )
 _NUMBERS = ("value", "standard_error", "lower", "upper")
-_COUNTS = ("since", "counted", "held", "t")
+_COUNTS = ("since", "counted", "held", "t", "as_of")
 _SHOWN = 20
 
 
@@ -44,8 +45,9 @@ class KeyedEstimates:
 
     Attributes:
         columns: by name, an array for each of stream, metric, value, standard_error, lower, upper, since, counted,
-            held, t, missed, notes and problem; numbers that are not known are nan, texts that there are not None. A
-            stream without an answer has one row whose problem says why. Texts become objects when they are asked for.
+            held, t, as_of, missed, notes and problem; numbers that are not known are nan, texts that there are not
+            None. A stream without an answer has one row whose problem says why. Texts become objects when they are
+            asked for.
 
     Example:
         >>> from vestige import KeyedStreams, Mean

@@ -242,11 +242,12 @@ class Shard:
             rows.numbers if numbered else np.zeros(n, np.int64),
         )
 
-    def count_records(self, keys: Ints) -> dict[str, Ints]:
+    def count_records(self, keys: Ints, *, hides_waiting: bool) -> dict[str, Ints]:
         """Count the records of streams.
 
         Args:
             keys: their places; shape (n,).
+            hides_waiting: see `vestige.Policy`.
 
         Returns:
             For each stream t, since, counted and held; see `vestige.Estimate`.
@@ -255,7 +256,8 @@ class Shard:
         t, pending = columns.t[keys], np.maximum(columns.pending[keys], 0).astype(np.int64)
         since = columns.since[keys] if len(columns.since) else np.ones(len(keys), np.int64)
         gaps = columns.gaps[keys] if len(columns.gaps) else 0
-        found = {"t": t, "since": since, "counted": t - since + 1 - gaps, "held": columns.kept[keys] + pending}
+        counted = t - since + 1 - gaps - pending * hides_waiting
+        found = {"t": t, "since": since, "counted": counted, "held": columns.kept[keys] + pending}
         for row in np.flatnonzero(np.isin(keys, list(self.elsewhere))) if self.elsewhere else ():
             stream = self.elsewhere[int(keys[row])]
             found["t"][row], found["since"][row] = stream.t, stream.clock.since

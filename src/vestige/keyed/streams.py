@@ -287,11 +287,12 @@ class KeyedStreams(Generic[E_co]):
                     streams = streams[taking]
             return self._take(streams, raw.new if not troubles else raw.new.part(taking), known, taking, troubles)
 
-    def estimate(self, key: str | int) -> E_co:
+    def estimate(self, key: str | int, *, waiting: bool = False) -> E_co:
         """Compute the policy's answer from the retained records and the clock of one stream alone.
 
         Args:
             key: its key.
+            waiting: see `Stream.estimate`.
 
         Returns:
             The answer, and what to know about it.
@@ -299,10 +300,12 @@ class KeyedStreams(Generic[E_co]):
         Raises:
             ParameterError: there is no stream of this key.
             NoRecordsError: no record is held.
+            NoAnswerError: see `Stream.estimate`.
         """
+        check_bool("waiting", waiting)
         with self._lock:
             clock, retained = self._shards.read(self._find(key))
-        return make_estimate(self._rules.policy, self._rules.batch, clock, retained)
+        return make_estimate(self._rules.policy, self._rules.batch, clock, retained, waiting=waiting)
 
     def retained(self, key: str | int) -> Records:
         """Return the records that the stream of a key holds; with its clock, the whole state.
@@ -334,11 +337,12 @@ class KeyedStreams(Generic[E_co]):
         with self._lock:
             return self._shards.read(self._find(key))[0]
 
-    def estimates(self, keys: object = None) -> KeyedEstimates:
+    def estimates(self, keys: object = None, *, waiting: bool = False) -> KeyedEstimates:
         """Compute the answers of many streams, as columns.
 
         Args:
             keys: whose answers, each once; see `extend`. Default: those of all streams.
+            waiting: see `Stream.estimate`.
 
         Returns:
             One row for each stream and number; a stream without an answer has one row that says why.
@@ -355,7 +359,7 @@ class KeyedStreams(Generic[E_co]):
             [['DE', 2.0, 2], ['FR', 5.0, 1]]
         """
         with self._lock:
-            return make_estimates(self._shards, self._names, self._find_all(keys), self._workers)
+            return make_estimates(self._shards, self._names, self._find_all(keys), self._workers, waiting=waiting)
 
     def counts(self, keys: object = None) -> KeyedCounts:
         """Count the records of many streams, without their answers: quickly, as to find the largest of millions.

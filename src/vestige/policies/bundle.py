@@ -113,7 +113,9 @@ class BundleEstimate(Estimate):
         The notes of a row are those of the whole stream and those of its metric. A metric without an answer has one
         row without a value; `problems` says why.
         """
-        blank = replace(Estimate(np.nan), t=self.t, since=self.since, held=self.held, missed=self.missed)
+        blank = replace(
+            Estimate(np.nan), t=self.t, as_of=self.as_of, since=self.since, held=self.held, missed=self.missed
+        )
         of_all, rows = self._find_common_notes(), []
         for name, answer in self.answers.items():
             part = replace(blank, counted=self.counts.get(name, 0)) if answer is None else answer
@@ -510,6 +512,7 @@ class Bundle(Encoded[BundleEstimate]):
                     notes=part.notes + made.notes if name not in sketched else part.notes,
                     missed=part.missed or (made.missed and name not in sketched),
                     t=clock.t,
+                    as_of=clock.t,
                     since=since if name in sketched else clock.since,
                     counted=counts[name],
                     held=len(retained),

@@ -44,7 +44,7 @@ from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.ratio import Ratio
 from vestige.policies.report import Report
 from vestige.policies.sum import Sum
-from vestige.policy import count_waiting
+from vestige.policy import count_waiting, leave_out_waiting
 from vestige.random.keys import SECRET_WORDS
 from vestige.records import Records
 from vestige.types import Bools, Floats
@@ -129,6 +129,7 @@ class Private(Encoded[E_co]):
     """
 
     requires_secret_coins: ClassVar[bool] = True
+    hides_waiting: ClassVar[bool] = True
     policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
     bound: float | None = field(default=None, kw_only=True)
     bounds: Mapping[str, float] | Sequence[float] | None = field(
@@ -222,7 +223,7 @@ class Private(Encoded[E_co]):
             raise ParameterError("price needs bound, one length for a record; use vestige.planning.predict for bounds")
         return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
 
-    def noise(self, clock: Clock, waiting: int | None = None) -> float:
+    def noise(self, clock: Clock, waiting: int = 0) -> float:
         """Compute the deviation of the noise in each number: that of all updates, over the records that count.
 
         With `bound`, the numbers are the averages. With `bounds`, they are in units of their own: the average of a
@@ -230,7 +231,7 @@ class Private(Encoded[E_co]):
 
         Args:
             clock: the public clock, which counts updates and the records that they learned from.
-            waiting: the number of records held that arrived since the last update; default: all that did.
+            waiting: the number of records without noise that an answer counts besides, those that wait.
 
         Returns:
             the standard deviation.
@@ -238,8 +239,7 @@ class Private(Encoded[E_co]):
         if not clock.encoded:
             return 0.0
         added = self._find_deviation(self._steps) * (self.statistic.reach / self._steps)
-        counted = clock.encoded + (clock.pending if waiting is None else waiting)
-        return float(added * np.sqrt(clock.updates) / counted)
+        return float(added * np.sqrt(clock.updates) / (clock.encoded + waiting))
 
     def batch_noise(self, batch: int) -> float:
         """Give the standard deviation of the noise in each average of a batch; see `Encoded.batch_noise`."""
@@ -290,7 +290,10 @@ class Private(Encoded[E_co]):
         return self.policy.draw_rows(rng, count, mean)
 
     def answer(self, clock: Clock, retained: Records) -> E_co:
-        """Answer with what the policy concludes from the averages, and note how much noise is in them.
+        """Answer with what the policy concludes from the averages at the last update, and note their noise.
+
+        The records that have arrived since have met no noise: joined with the averages, each new one could be told from
+        two answers. So they are in no answer, and there is none before the first update.
 
         Args:
             clock: the public clock.
@@ -300,8 +303,18 @@ class Private(Encoded[E_co]):
             the policy's estimate.
 
         Raises:
-            NoAnswerError: the averages do not determine an answer.
+            NoAnswerError: there has been no update, or the averages do not determine an answer.
         """
+        if not clock.encoded:
+            raise NoAnswerError(
+                f"no update has been made since round {clock.since:,}, and only an update adds noise; the answer comes "
+                "with the first full batch; a smaller retention has smaller ones, with more noise"
+            )
+        made = self.answer_with_waiting(*leave_out_waiting(clock, retained))
+        return _date_parts(made, clock, retained) if isinstance(made, BundleEstimate) else made
+
+    def answer_with_waiting(self, clock: Clock, retained: Records) -> E_co:
+        """Answer with the averages joined with the records that wait, which protects none of these; see `Policy`."""
         try:
             return super().answer(clock, retained)
         except NoAnswerError as problem:
@@ -495,6 +508,16 @@ class Private(Encoded[E_co]):
     def _find_deviation(self, steps: int) -> int:
         """The deviation of the noise in steps; two records differ by at most twice the bound."""
         return int(np.ceil(self.scale * 2.0 * steps))
+
+
+def _date_parts(made: E_co, clock: Clock, retained: Records) -> E_co:  # type: ignore[misc]
+    """The same answer, whose parts say what the clock says now."""
+    now = {"t": clock.t, "held": len(retained), "oldest_age": clock.t - int(retained.rounds.min())}
+    answers = {
+        name: None if part is None else replace(part, **now)
+        for name, part in made.answers.items()  # type: ignore[attr-defined]  # see `answer`
+    }
+    return replace(made, answers=answers)  # type: ignore[call-arg]
 
 
 def _expand(key: NDArray[np.uint64], words: int) -> NDArray[np.uint64]:

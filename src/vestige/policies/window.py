@@ -52,6 +52,10 @@ class Window(Policy[E_co]):
             raise ParameterError(
                 f"policy={show_value(self.policy)} is not a policy that a window can answer for; use one such as Mean()"
             )
+        if self.policy.hides_waiting:
+            raise ParameterError(
+                f"policy={self.policy} has noise, which a window would leave out; use {self.policy.unwrap()}"
+            )
 
     def unwrap(self) -> Encoded[E_co]:
         """Give the policy whose statistic is computed."""

@@ -48,7 +48,10 @@ def show_estimates(served: Served, names: Sequence[str]) -> list[dict[str, objec
     columns = served.streams.estimates(list(names)).columns
     counts = served.streams.counts(list(names))
     rows: dict[str, list[dict[str, Any]]] = {}
-    listed = {name: np.asarray(columns[name]).tolist() for name in ("stream", "metric", "notes", "problem", *_NUMBERS)}
+    listed = {
+        name: np.asarray(columns[name]).tolist()
+        for name in ("stream", "metric", "as_of", "notes", "problem", *_NUMBERS)
+    }
     for values in zip(*listed.values(), strict=True):
         row = dict(zip(listed, values, strict=True))
         rows.setdefault(row["stream"], []).append(row)
@@ -67,6 +70,7 @@ def show_estimates(served: Served, names: Sequence[str]) -> list[dict[str, objec
             "count": counted,
             "since": since,
             "t": t,
+            "as_of": rows[name][0]["as_of"] or None,
             "held": held,
             "notes": _list_notes(rows[name]),
         }

@@ -22,7 +22,7 @@ import numpy as np
 from vestige.errors import ParameterError
 from vestige.flights import read_flights
 from vestige.service.problems import RefusalError
-from vestige.service.shadow import Error, Guess, Shadow, combine
+from vestige.service.shadow import Error, Shadow, combine
 
 RETENTION = 128
 BATCH = RETENTION // 2
@@ -240,39 +240,42 @@ class Demo:
 
     def _measure(self, policy: str, watched: int) -> dict[str, Any]:
         """What one stream says about a record: it holds it, or its answer counts it, or neither."""
-        found = self._feed.estimate(STREAMS[policy]) or {"answers": [{"value": 0.0}], "count": 0, "since": 1, "t": 0}
+        found = self._ask(policy) or {"answers": [{"value": 0.0}], "count": 0, "since": self._t + 1, "as_of": 0}
         held = watched in self._feed.list_rounds(STREAMS[policy])
         truth = self._shadows["mean"]
         mean, deviation = truth.mean(self._t), truth.deviation(self._t)
         answer = float(found["answers"][0]["value"])
         if held:
             guess = combine(truth.value(watched), 0.0, mean, deviation)
-        elif policy == "window" or watched < int(found["since"]):
+        elif policy == "window" or not found["since"] <= watched <= found["as_of"]:
             guess = combine(None, 0.0, mean, deviation)
         else:
-            guess = self._solve(policy, watched, answer, int(found["count"]), mean, deviation)
+            others = self._sum(policy, found) - self._shadows[policy].value(watched)
+            guess = combine(found["count"] * answer - others, self._errors[policy].spread, mean, deviation)
         return {"policy": policy, "held": held, "error": answer - mean, **asdict(guess)}
 
-    def _solve(self, policy: str, watched: int, answer: float, count: int, mean: float, deviation: float) -> Guess:
-        """Solve for the record: the number of records times the answer, less the sum of the others."""
-        shadow = self._shadows[policy]
-        counted = shadow.sum(self._t) - shadow.sum(self._t - count)
-        others = counted - shadow.value(watched)
-        return combine(count * answer - others, self._errors[policy].spread, mean, deviation)
+    def _ask(self, policy: str) -> Mapping[str, Any] | None:
+        """What one stream answers; None as long as it has no answer."""
+        found = self._feed.estimate(STREAMS[policy])
+        return found if found is not None and found["answers"] else None
+
+    def _sum(self, policy: str, found: Mapping[str, Any]) -> float:
+        """The sum of the records that an answer counts."""
+        shadow, last = self._shadows[policy], int(found["as_of"])
+        return shadow.sum(last) - shadow.sum(last - int(found["count"]))
 
     def _follow(self) -> None:
         """Follow the errors of what the streams hold, a step for each batch."""
         self._remember()
         for policy, error in self._errors.items():
-            found, shadow = self._feed.estimate(STREAMS[policy]), self._shadows[policy]
-            if found is not None and found["count"]:
-                count = int(found["count"])
-                counted = shadow.sum(self._t) - shadow.sum(self._t - count)
-                error.follow(int(found["since"]), count * float(found["answers"][0]["value"]) - counted)
+            found = self._ask(policy)
+            if found is not None:
+                said = int(found["count"]) * float(found["answers"][0]["value"])
+                error.follow(int(found["since"]), said - self._sum(policy, found))
 
     def _remember(self) -> None:
         """Note the answers of the moment beside the truth."""
-        found = {policy: self._feed.estimate(STREAMS[policy]) for policy in ("mean", "window")}
+        found = {policy: self._ask(policy) for policy in ("mean", "window")}
         values = {policy: each["answers"][0]["value"] for policy, each in found.items() if each is not None}
         if len(values) == len(found) and self._t % BATCH == 0:
             point = {"t": self._t, "answer": values["mean"], "window": values["window"]}

@@ -145,6 +145,10 @@ class Estimate(Answer):
     count: int = Field(description="Number of records that it counts.")
     since: int = Field(description="Round since which it counts.")
     t: int = Field(description="Number of records that have arrived.")
+    as_of: int | None = Field(
+        description="Round up to which it counts records: t, but of a private stream that of its last update; null "
+        "without an answer."
+    )
     held: int = Field(description="Number of records that are held.")
     notes: list[str]
 

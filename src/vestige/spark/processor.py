@@ -28,7 +28,7 @@ BATCH = "streaming.sql.batchId"
 """The local property of a task that says which batch it is for."""
 ANSWERS = (
     "key string, metric string, value double, standard_error double, lower double, upper double, since long, "
-    "counted long, held long, t long, missed boolean, notes string, problem string, refused long"
+    "counted long, held long, t long, as_of long, missed boolean, notes string, problem string, refused long"
 )
 """The columns of the answers; see `vestige.KeyedEstimates`."""
 KEY, HAS_KEY, TIME, SUBJECT, IS_REQUEST = "key", "has_key", "time", "subject", "is_request"

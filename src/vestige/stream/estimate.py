@@ -14,13 +14,19 @@ import numpy as np
 from vestige.clock import Clock
 from vestige.errors import NoRecordsError, RuleError
 from vestige.estimate import E, Estimate
-from vestige.policy import Policy, count_waiting, stands_alone
+from vestige.policy import UNPROTECTED, Policy, count_waiting, leave_out_waiting, stands_alone
 from vestige.records import Records
 from vestige.types import Floats
 
 
 def make_estimate(
-    policy: Policy[E], batch: int, clock: Clock, retained: Records, column_names: tuple[str, ...] = ()
+    policy: Policy[E],
+    batch: int,
+    clock: Clock,
+    retained: Records,
+    column_names: tuple[str, ...] = (),
+    *,
+    waiting: bool = False,
 ) -> E:
     """Ask the policy for its answer, and check it.
 
@@ -30,6 +36,7 @@ def make_estimate(
         clock: the public clock.
         retained: all records that are held.
         column_names: the names of the columns of a record; empty where they are not known.
+        waiting: whether the records that wait for the next update count too where the policy hides them.
 
     Returns:
         The answer with its notes.
@@ -44,14 +51,17 @@ def make_estimate(
             if not clock.t
             else f"no record is held after round {clock.t}; the statistic continues with the next one"
         )
-    answer = policy.answer(clock.copy(), retained.without_labels())
-    counted = count_represented(policy, clock, retained)
+    hides, everyone = policy.hides_waiting and not waiting, retained.without_labels()
+    at = leave_out_waiting(clock, retained)[0] if hides else clock
+    answer = (policy.answer_with_waiting if waiting else policy.answer)(clock.copy(), everyone)
+    counted = count_represented(policy, clock, retained, waiting=waiting)
     estimate = answer if isinstance(answer, Estimate) else cast("E", Estimate(answer))
     return replace(
         estimate,
         value=_check_answer(policy, estimate.value),
-        notes=find_notes(policy, batch, clock, counted) + estimate.notes,
+        notes=find_notes(policy, batch, at, counted) + estimate.notes + _note_waiting(policy, clock, waiting=waiting),
         t=clock.t,
+        as_of=at.t,
         since=clock.since,
         counted=counted,
         held=len(retained),
@@ -104,6 +114,17 @@ def find_notes(policy: Policy, batch: int, clock: Clock, counted: int) -> tuple[
     return tuple(notes)
 
 
+def _note_waiting(policy: Policy, clock: Clock, *, waiting: bool) -> tuple[str, ...]:
+    """As of when an answer is from which the records that wait are hidden, or that they are not."""
+    if not policy.hides_waiting:
+        return ()
+    if waiting:
+        return (f"Counts the records that wait for the next update as they are: {UNPROTECTED}.",)
+    return (
+        f"As of round {clock.last:,}, the last update: later records count once an update has added noise to them.",
+    )
+
+
 def _check_answer(policy: Policy, value: object) -> float | Floats:
     if isinstance(value, np.ndarray) and value.dtype == np.float64 and np.isfinite(value).all():
         value.flags.writeable = False
@@ -116,15 +137,18 @@ def _check_answer(policy: Policy, value: object) -> float | Floats:
     )
 
 
-def count_represented(policy: Policy, clock: Clock, retained: Records) -> int:
+def count_represented(policy: Policy, clock: Clock, retained: Records, *, waiting: bool = False) -> int:
     """Count the records that the statistic counts: those that updates have learned from, and those that wait.
 
     Args:
         policy: the policy that answers.
         clock: the public clock.
         retained: all records that are held.
+        waiting: whether the records that wait count too where the policy hides them.
 
     Returns:
         Their number; where each record stands for itself alone, as in a window, that of the records that are held.
     """
-    return len(retained) if stands_alone(policy) else clock.encoded + count_waiting(clock, retained)
+    if stands_alone(policy):
+        return len(retained)
+    return clock.encoded + (0 if policy.hides_waiting and not waiting else count_waiting(clock, retained))

@@ -327,14 +327,20 @@ class Stream(Generic[E_co]):
 
         return await to_thread(self.extend, rows, times=times, subjects=subjects)
 
-    def estimate(self) -> E_co:
+    def estimate(self, *, waiting: bool = False) -> E_co:
         """Compute the policy's answer from the retained records and the clock alone.
+
+        Args:
+            waiting: whether a private answer counts the records too that have arrived since the last update, which it
+                does not by default. It protects nobody among them: two such answers tell the records between them.
+                Other answers always count them.
 
         Returns:
             The answer, and what to know about it.
 
         Raises:
             NoRecordsError: no record is held.
+            NoAnswerError: the records do not determine an answer, or there is nothing to say before the first update.
 
         Example:
             >>> from vestige import Mean
@@ -343,9 +349,11 @@ class Stream(Generic[E_co]):
             >>> stream.estimate().value
             2.0
         """
+        check_bool("waiting", waiting)
         with self._lock:
             clock, retained = self._state.clock, self._state.retained
-        return make_estimate(self._rules.policy, self._rules.batch, clock, retained, self._column_names)
+        rules, names = self._rules, self._column_names
+        return make_estimate(rules.policy, rules.batch, clock, retained, names, waiting=waiting)
 
     def forget(
         self,
@@ -547,7 +555,8 @@ class Stream(Generic[E_co]):
     def counted(self) -> int:
         """Number of records that the statistic counts: those that updates have learned from, and those that wait.
 
-        Where each record stands for itself alone, as in a window, those that are held.
+        Where each record stands for itself alone, as in a window, those that are held; with `Private`, without those
+        that wait.
         """
         with self._lock:
             return count_represented(self._rules.policy, self._state.clock, self._state.retained)

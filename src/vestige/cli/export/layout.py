@@ -82,6 +82,7 @@ ESTIMATES = Table(
         Column("counted", "integer", "Number of records that it counts."),
         Column("held", "integer", "Number of records that the store held of the stream."),
         Column("t", "integer", "Number of records that have ever arrived in the stream."),
+        Column("as_of", "integer", "Record up to which it counts: t, but with noise that of the last update."),
         Column("missed", "flag", "Whether it may be further off than its standard error says."),
         Column("notes", "text", "What to know about the answer, in sentences."),
         Column("problem", "text", "Why the stream has no answer; null if it has one."),

@@ -20,7 +20,7 @@ export function addHistory(past) { points = past.map(({ t, answer, window, truth
 
 // `shown` is [{kind, title, estimate, note}], the stream itself first; `truths`, by round, is null outside the demo.
 export function setAnswer(shown, truths, { unit, record }) {
-  const truthOf = ({ estimate: { t } }) => truths?.get(t) ?? null, truth = truthOf(shown[0]);
+  const truthOf = ({ estimate: { as_of: last } }) => truths?.get(last) ?? null, truth = truthOf(shown[0]);
   const cards = shown.map((each) => {
     const { kind, title, estimate, note } = each, truth = truthOf(each);
     const { value, standard_error: error, lower, upper } = estimate.answers[0] ?? {};
@@ -68,7 +68,7 @@ function caption(shown, truth) {
 
 function add(shown, truth) {
   const value = (kind) => shown.find((each) => each.kind === kind)?.estimate.answers[0]?.value ?? null;
-  const point = [shown[0].estimate.t, shown[0].estimate.answers[0]?.value ?? null, value("window"), truth?.mean ?? null];
+  const point = [shown[0].estimate.as_of ?? shown[0].estimate.t, shown[0].estimate.answers[0]?.value ?? null, value("window"), truth?.mean ?? null];
   while (points.length && points.at(-1)[0] >= point[0]) points.pop();
   points.push(point);
   if (points.length > KEPT) points = points.filter((_, i) => i % 2 || i > KEPT / 2);

@@ -81,15 +81,15 @@ async function answers(definition) {
 // The shadow truth at the moment of each answer: while records arrive, no two answers are of the same moment.
 async function findTruths(definition, shown) {
   if (!isDemo(definition) || isKeyed(definition)) return null;
-  const moments = [...new Set(shown.map((each) => each.estimate.t))];
+  const moments = [...new Set(shown.map((each) => each.estimate.as_of).filter(Boolean))];
   return new Map(await Promise.all(moments.map(async (t) => [t, await get(query("v1/demo/truth", { t }))])));
 }
 
-function titles({ kind, definition, estimate: { answers: several, count: counted, held } }) {
+function titles({ kind, definition, estimate: { answers: several, count: counted, held, as_of: last } }) {
   const record = recordOf(definition), all = `${count(counted)} ${record}s`, name = isKeyed(definition) ? `${definition.name}, ${key ?? ""}` : definition.name;
   const what = isDemo(definition) ? demo.quantity : "";
   if (kind === "window") return { title: "A plain window says", note: `Of its newest ${count(held)} alone.` };
-  if (kind === "private") return { title: "With noise for privacy", note: `Of all ${all}, from ${count(held)} held.` };
+  if (kind === "private") return { title: "With noise for privacy", note: last === null ? "No update has added noise yet." : `Of all ${all}, as of the last update: ${record} ${count(last)}.` };
   const one = several.length > 1 && several[0].quantity ? `${name}: ${several[0].quantity}` : name;
   return { title: isDemo(definition) && !isKeyed(definition) ? what[0].toUpperCase() + what.slice(1) : one, note: `Of all ${all}, from ${count(held)} held.` };
 }
