@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from vestige.noise import noise_scale
 from vestige.noise.kernels import _flip_exponential, draw_discrete_gaussian, draw_discrete_gaussians
 from vestige.types import Words
 
@@ -73,3 +74,30 @@ def test_more_coins_change_nothing_that_was_drawn() -> None:
         short = np.zeros(1, np.int64)
         draw_discrete_gaussian(np.uint64(s), words[: at[0] - 1], short)
         assert short[0] > at[0] - 1, "it says that the coins were not enough"
+
+
+def test_the_number_of_words_tells_as_much_of_the_noise_as_the_docs_say() -> None:
+    """docs/privacy.md: who knows it beside the noised sum has a delta of 0.077 at epsilon 1, in place of 1e-6.
+
+    The regions are chosen on one half of the draws and measured on the other, which can only be too low; the standard
+    deviation of that is below 0.002.
+    """
+    s, bins, used, numbers = 2**20, 4, list[int](), list[int]()
+    for seed in range(2):
+        words, at = coins(seed), np.zeros(1, np.int64)
+        for _ in range(DRAWS):
+            before = int(at[0])
+            numbers.append(int(draw_discrete_gaussian(np.uint64(s), words, at)))
+            used.append(int(at[0]) - before)
+        assert at[0] <= len(words)
+    cells = np.floor(np.array(numbers) / (s / noise_scale(1.0, 1e-6) / bins)).astype(int)
+    cells -= cells.min() - bins
+    counts, halves = np.minimum(used, 60), np.arange(len(cells)) % 2 == 0
+    chosen, measured = (
+        np.histogram2d(counts[half], cells[half], [np.arange(62), np.arange(cells.max() + 2)])[0]
+        for half in (halves, ~halves)
+    )
+    apart = [table - math.e * np.roll(table, bins, axis=1) for table in (chosen, measured)]
+    assert 0.07 < apart[1][apart[0] > 0.0].sum() / measured.sum() < 0.08
+    plain = [table.sum(axis=0) - math.e * np.roll(table.sum(axis=0), bins) for table in (chosen, measured)]
+    assert plain[1][plain[0] > 0.0].sum() / measured.sum() < 0.001
