@@ -7,6 +7,7 @@ Guarantee: scikit-learn's own checks pass; held by tests/test_sklearn.py, which 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Self, cast
 
 import numpy as np
@@ -42,6 +43,15 @@ class _Adapter(BaseEstimator):  # type: ignore[misc]
         """Return a stream of the policy, with its default retention if none is given."""
         retention = policy.default_retention if self.retention is None else self.retention
         return Stream(policy, retention=retention, seed=self.random_state)
+
+
+def _check_names(frame: Any, parameter: str) -> tuple[Any, ...]:
+    """The names of the columns of a frame, of which no two may be the same."""
+    names = tuple(getattr(frame, "columns", ()))
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        raise ValueError(f"{parameter} has several columns of the name {doubled[0]!r}; rename or drop all but one")
+    return names
 
 
 class LinearRegression(RegressorMixin, _Adapter):  # type: ignore[misc]
@@ -97,6 +107,8 @@ class LinearRegression(RegressorMixin, _Adapter):  # type: ignore[misc]
         return self._learn(X, y, restart=not hasattr(self, "stream_"))
 
     def _learn(self, X: Any, y: Any, *, restart: bool) -> Self:  # noqa: N803
+        _check_names(X, "X")
+        y = self._order_outputs(y, restart=restart)
         X, y = validate_data(  # noqa: N806
             self, X, y, reset=restart, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
         )
@@ -111,6 +123,20 @@ class LinearRegression(RegressorMixin, _Adapter):  # type: ignore[misc]
         offset = fit.means[X.shape[1] :] - fit.means[: X.shape[1]] @ fit.slopes
         self.intercept_ = float(offset[0]) if y.ndim == 1 else offset
         return self
+
+    def _order_outputs(self, y: Any, *, restart: bool) -> Any:
+        """The outputs in the order of the first ones, if both have names."""
+        names = _check_names(y, "y")
+        if restart or not hasattr(self, "output_names_in_"):
+            self.output_names_in_ = names
+        known = self.output_names_in_
+        if names == known or not names or (not known and len(names) == 1):
+            return y
+        if sorted(map(str, names)) != sorted(map(str, known)):
+            raise ValueError(
+                f"y has the columns {names}, and the first call had {known or 'no names'}; pass outputs as there"
+            )
+        return y[list(known)]
 
     def predict(self, X: Any) -> Any:  # noqa: N803
         """Return the outputs for each row.
@@ -187,6 +213,7 @@ class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Adapter):  # t
         return self._learn(X, y, classes, restart=not hasattr(self, "stream_"))
 
     def _learn(self, X: Any, y: Any, classes: Any, *, restart: bool) -> Self:  # noqa: N803
+        _check_names(X, "X")
         X, y = validate_data(self, X, y, reset=restart, dtype=np.float64)  # noqa: N806
         check_classification_targets(y)
         if restart:

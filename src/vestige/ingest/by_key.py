@@ -105,7 +105,7 @@ class StreamsByKey:
             The records of all streams.
         """
         rows, values, times, subjects, numbers = self.streams.find_records(self._positions.shared[source].slot)
-        return HeldRows(rows, values, times, subjects, numbers, self._find_streams)
+        return HeldRows(rows, values, times, subjects, numbers, self._find_streams, self.streams._read_rows)
 
     def _find_streams(self, keys: Texts) -> Ints:
         """Find the numbers of the streams of keys; -1 where there is none."""
@@ -271,7 +271,7 @@ class StreamsByKey:
         ages = self._find_ages(given, rows)
         made = self.streams.take(
             _make_keys(given.names, codes),
-            np.ascontiguousarray(block.rows[rows]),
+            block.select_rows(rows),
             times=find_times(block, rows, self.max_age),
             subjects=None if block.subjects is None else block.subjects[rows],
             numbers=number_rows(block.numbers[rows], slot) if slot else None,

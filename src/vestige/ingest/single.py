@@ -91,7 +91,7 @@ class SingleStream:
         Returns:
             The records.
         """
-        return HeldRows.collect([("", self.stream.find_records(source))])
+        return HeldRows.collect([("", self.stream.find_records(source))], self.stream._read_rows)
 
     def begin(self, source: Source, resumption: Resumption | None) -> None:
         """Begin to read a source.
@@ -200,7 +200,7 @@ class SingleStream:
             skipped = taken if known is None or not taken else self._count_covered(block) - int(rows[0])
             rest = rows[skipped:]
             stream.extend(
-                np.ascontiguousarray(block.rows[rest]),
+                block.select_rows(rest),
                 times=find_times(block, rest, self.max_age),
                 subjects=None if block.subjects is None else block.subjects[rest],
                 source=known,

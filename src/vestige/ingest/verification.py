@@ -27,6 +27,8 @@ from vestige.sources.identity import FileIdentity, FileProgress, digest_key
 from vestige.sources.protocol import SourcePositions
 from vestige.store import State, Terms
 from vestige.store.terms import DEFAULTS
+from vestige.stream.arrivals import read_table
+from vestige.stream.frames import find_names, select_columns
 
 
 class _Group(Protocol):
@@ -225,7 +227,12 @@ def _compare_rows(
     before = progress.identity
     assert before is not None  # noqa: S101
     same_key = pseudonym is not None and digest_key(pseudonym) == before.key
-    held = group.find_held(file.path, progress)
+    policy = from_dict(group.terms[0].policy)
+    names = find_names(policy, group.terms[0].about)
+    held = replace(
+        group.find_held(file.path, progress),
+        read=lambda rows: read_table(select_columns(rows, names, policy)[0], policy.columns),
+    )
     comparison = RowComparison(held, pseudonym or str, before.other_key if same_key else progress.furthest)
     different = comparison.find_difference(file.blocks(), progress.furthest)
     return "" if different is None else explain_difference(different), len(held)

@@ -45,6 +45,7 @@ from vestige.store.layout import DamagedError
 from vestige.store.subject_index import Pairs, join_pairs
 from vestige.store.tables import Tables
 from vestige.store.text import decode_text, encode_text
+from vestige.stream.frames import adopt_names
 from vestige.types import Bools, Ints, Words
 
 _BUCKETS_PER_GROUP = 256
@@ -209,11 +210,12 @@ class FamilyStorage:
         workers: threads for kernels.
 
     Attributes:
+        terms: the terms of the streams, with the names that rows gave to columns.
         positions: how far sources were read into the streams.
     """
 
     def __init__(self, place: FamilyPlace, terms: Terms, names: KeyNames, shards: Shards, workers: Executor) -> None:
-        self._place, self._store, self._terms, self._workers = place, place.store, terms, workers
+        self._place, self._store, self.terms, self._workers = place, place.store, terms, workers
         self._names, self._shards = names, shards
         self._directory = Directory(names)
         self._removed, self._written = set[bytes](), Written()
@@ -235,9 +237,11 @@ class FamilyStorage:
         with self._store._use() as tables:
             self._directory.resize(tables.about.buckets)
             self._epoch = tables.epoch
-            families = tables.find_families(self._terms)
+            families = tables.find_families(self.terms)
             if not families:
                 return
+            for number in reversed(families):
+                self.terms = adopt_names(self.terms, tables.families.terms(number))
             own: list[tuple[str, Mapping[str, Position]]] = []
             for rows in _group_rows(self._iterate_rows(tables)):
                 own += self._load_group(Group.read(rows, is_checked=True), families, tables)
@@ -298,13 +302,13 @@ class FamilyStorage:
                 try:
                     self._check_free(name)
                     if there.get(encode_text(name)) is not None and encode_text(name) not in self._removed:
-                        self._store.terms(name).check(name, self._terms)
+                        self._store.terms(name).check(name, self.terms)
                 except StoreError as problem:
                     yield number, problem
 
     def _check_free(self, name: str) -> None:
         """Check that no other open stream, which may not be written yet, has a name."""
-        mine = self._terms.fixed_text
+        mine = self.terms.fixed_text
         others = [family for terms, (_, family) in self._store._families.items() if terms != mine]
         if self._store.live(name) is not None or any(name in family for family in others):
             raise StoreError(f"stream {name!r} is open elsewhere with other terms; use another key or another store")
@@ -362,10 +366,10 @@ class FamilyStorage:
         with tables.rows.report_damage(decode_text(name)):
             if not is_sound(entry, name):
                 raise DamagedError("a stored row is damaged")
-            return unpack_entry(entry, self._terms, self._read_own(name, entry, tables))
+            return unpack_entry(entry, self.terms, self._read_own(name, entry, tables))
 
     def _read_own(self, name: bytes, entry: bytes, tables: Tables) -> dict[int, tuple[str, Position]]:
-        return tables.families.read_own(name, read_sources(entry, self._terms.columns))
+        return tables.families.read_own(name, read_sources(entry, self.terms.columns))
 
     # Writing.
 
@@ -433,8 +437,8 @@ class FamilyStorage:
             if epoch != self._epoch and len(unseen := directory.list_unseen()):  # others may have created them
                 directory.resize(tables.about.buckets)
                 refused = self._block_conflicts(unseen)
-            family = next(iter(tables.find_families(self._terms)), None) or tables.add_family(self._terms)
-            weight = find_weight(self._terms)
+            family = next(iter(tables.find_families(self.terms)), None) or tables.add_family(self.terms)
+            weight = find_weight(self.terms)
             tables.reserve(weight * directory.count_new())
             directory.resize(tables.about.buckets)
             dirty = np.flatnonzero(directory.dirty)
@@ -468,7 +472,7 @@ class FamilyStorage:
                 new[i] = self._merge(tables, family, row, new[i])
             tables.write_row(new[i].bucket, new[i].summary, new[i].names, new[i].entries)
         more = sum(row.summary.streams for row in new) - sum(row.summary.streams for row in old)
-        tables.add_streams(more, more * find_weight(self._terms))
+        tables.add_streams(more, more * find_weight(self.terms))
         if not self._has_subjects:
             return packed.members, *((np.empty(0, np.uint64), np.empty(0, np.uint32)),) * 2
         return packed.members, *_compare_subjects(old, new, _list_widths(tables))
@@ -523,7 +527,7 @@ class FamilyStorage:
         old = tables.buckets.read(find_bucket(name, tables.about.buckets)).get(name)
         known = {} if old is None or not is_sound(old, name) else self._read_own(name, old, tables)
         sources = tables.families.write_own(name, known, self.positions.find_own(self._names[number]))
-        entry = pack_entry(name, family, self._terms, state, sources)
+        entry = pack_entry(name, family, self.terms, state, sources)
         header, is_open = read_header(entry), any(receipt.erased is None for receipt in state.receipts)
         facts.t[row], facts.event[row], facts.newest[row] = header.t, header.event, header.newest
         facts.settled[row], facts.is_open[row] = header.settled if header.count else NEVER, is_open
@@ -544,7 +548,7 @@ class FamilyStorage:
     def _check_same(self, name: str, terms: Terms) -> None:
         """Check the terms of a stream that is there; one whose creation was rolled back may have others by now."""
         try:
-            terms.check(name, self._terms)
+            terms.check(name, self.terms)
         except StoreError as problem:
             number = self._find(name)
             self._directory.ignore(number)

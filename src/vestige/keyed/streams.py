@@ -42,9 +42,10 @@ from vestige.store import RECEIPTS_KEPT, FamilyPlace, Ledger, Receipt
 from vestige.store.keys import SIZE, hash_subject
 from vestige.store.terms import Terms
 from vestige.stream import Stream
-from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_subject, read_time, repeat_now
+from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_subject, read_table, read_time, repeat_now
 from vestige.stream.deadlines import check_times
 from vestige.stream.estimate import make_estimate
+from vestige.stream.frames import find_names, replace_names, select_columns
 from vestige.stream.limits import Limits
 from vestige.stream.log import log_restarts
 from vestige.stream.rules import Rules, make_rules, make_terms
@@ -117,6 +118,7 @@ class KeyedStreams(Generic[E_co]):
         threads = os.cpu_count() or 1 if workers is None else check_int("workers", workers, 1)
         self._workers = ThreadPoolExecutor(threads, "vestige")
         self._terms = make_terms(self._rules, {} if store is None else store.about)
+        self._column_names = find_names(policy, self._terms.about)
         self._place, self._storage = store, None if store is None else self._open(store)
 
     def _open(self, place: FamilyPlace) -> FamilyStorage:
@@ -138,6 +140,8 @@ class KeyedStreams(Generic[E_co]):
         self._shards.requests = place.store.newest_request
         storage = FamilyStorage(place, self._terms, self._names, self._shards, self._workers)
         storage.load()
+        self._terms = storage.terms
+        self._column_names = find_names(self._rules.policy, self._terms.about)
         return storage
 
     def __len__(self) -> int:
@@ -161,6 +165,11 @@ class KeyedStreams(Generic[E_co]):
     def names(self) -> KeyNames:
         """The names of the streams by their numbers; `reload` puts another object in its place."""
         return self._names
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of the columns of a record; empty if they are not known."""
+        return self._column_names
 
     @property
     def terms(self) -> Terms:
@@ -193,7 +202,8 @@ class KeyedStreams(Generic[E_co]):
         Args:
             keys: the key of each row: texts or whole numbers, as a sequence, an array, or a column of pandas, polars or
                 Arrow.
-            rows: shape (n, columns), or (n,) in one dimension.
+            rows: shape (n, columns), or (n,) in one dimension; or rows with names, whose columns are taken by these as
+                in `Stream.extend`.
             times: one per row; default: none.
             subjects: one per row; default: none.
 
@@ -244,7 +254,7 @@ class KeyedStreams(Generic[E_co]):
 
         Args:
             keys: the key of each row; see `extend`.
-            rows: shape (n, columns), or (n,) in one dimension.
+            rows: the rows; see `extend`.
             times: one per row; default: none.
             subjects: one per row; default: none.
             numbers: source and row of each record, as `vestige.Records.numbers`; default: none.
@@ -271,6 +281,7 @@ class KeyedStreams(Generic[E_co]):
             if whole:
                 return self._take_whole(read_keys(keys), rows, times, subjects, numbers)
             texts, now = read_keys(keys), to_ticks(wall_clock())
+            rows, column_names = self._select_columns(rows)
             raw = read_raw_rows(self._rules, rows, times, subjects, numbers, cache(self._hash_subject), now)
             self._check_keys(texts, len(raw.table))
             known, streams = self._names.count, self._number(texts)
@@ -285,7 +296,9 @@ class KeyedStreams(Generic[E_co]):
                     streams = self._number(texts.where(taking))
                 else:
                     streams = streams[taking]
-            return self._take(streams, raw.new if not troubles else raw.new.part(taking), known, taking, troubles)
+            made = self._take(streams, raw.new if not troubles else raw.new.part(taking), known, taking, troubles)
+            self._name_columns(column_names)
+            return made
 
     def estimate(self, key: str | int, *, waiting: bool = False) -> E_co:
         """Compute the policy's answer from the retained records and the clock of one stream alone.
@@ -305,7 +318,9 @@ class KeyedStreams(Generic[E_co]):
         check_bool("waiting", waiting)
         with self._lock:
             clock, retained = self._shards.read(self._find(key))
-        return make_estimate(self._rules.policy, self._rules.batch, clock, retained, waiting=waiting)
+        return make_estimate(
+            self._rules.policy, self._rules.batch, clock, retained, self._column_names, waiting=waiting
+        )
 
     def retained(self, key: str | int) -> Records:
         """Return the records that the stream of a key holds; with its clock, the whole state.
@@ -681,6 +696,20 @@ class KeyedStreams(Generic[E_co]):
 
     # Taking rows.
 
+    def _select_columns(self, rows: object) -> tuple[Any, tuple[str, ...]]:
+        return select_columns(rows, self._column_names, self._rules.policy, is_begun=len(self) > 0)
+
+    def _read_rows(self, rows: ArrayLike | Iterable[object]) -> Floats:
+        """Rows as `extend` reads them: columns by their names, values as the streams hold them."""
+        return read_table(self._select_columns(rows)[0], self._rules.policy.columns)
+
+    def _name_columns(self, names: tuple[str, ...]) -> None:
+        """Name the columns once a row was taken, before the first stream is written."""
+        if names != self._column_names and len(self):
+            self._column_names, self._terms = names, replace_names(self._terms, names)
+            if self._storage is not None:
+                self._storage.terms = self._terms
+
     def _hash_subject(self, subject: str) -> str:
         return hash_subject(subject, self._secret) if self._place is None else self._place.store.pseudonym(subject)
 
@@ -811,6 +840,7 @@ class KeyedStreams(Generic[E_co]):
         numbers: Ints | None,
     ) -> Taken:
         """Take all rows or, with a DataError about the first that is found to be refused, none."""
+        rows, column_names = self._select_columns(rows)
         new = read_arrivals(self._rules.policy, rows, times, subjects, cache(self._hash_subject))
         new.numbers = read_numbers(numbers, len(new))
         self._check_keys(texts, len(new))
@@ -825,7 +855,9 @@ class KeyedStreams(Generic[E_co]):
             except DataError:
                 self._truncate(known)
                 raise
-        return self._take(streams, new, known, np.arange(len(new)), {})
+        made = self._take(streams, new, known, np.arange(len(new)), {})
+        self._name_columns(column_names)
+        return made
 
     def _take(self, streams: Ints, new: Arrivals, known: int, rows: Ints, troubles: dict[str, StreamTrouble]) -> Taken:
         """Take rows that were checked; `rows` has their indices in the call, `troubles` what was found before."""

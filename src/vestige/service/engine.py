@@ -449,7 +449,11 @@ class Engine:
         if not len(block.rows):
             return Counts(0, 0, block.skipped)
         made = served.streams.take(
-            self._find_names(served, block), block.rows, times=block.times, subjects=block.subjects, whole=True
+            self._find_names(served, block),
+            block.select_rows(np.arange(len(block.rows))),
+            times=block.times,
+            subjects=block.subjects,
+            whole=True,
         )
         failed = len(block.rows) - made.taken - made.late
         return Counts(made.taken, made.late, block.skipped, failed)

@@ -290,7 +290,7 @@ class SingleKey:
         if len(rows):
             made = self._streams.take(
                 np.full(len(rows), self._name, np.object_),
-                np.ascontiguousarray(block.rows[rows]),
+                block.select_rows(rows),
                 times=find_times(block, rows, self._max_age),
                 subjects=None if block.subjects is None else block.subjects[rows],
             )

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from vestige.stream.frames import NamedRows
 from vestige.types import Floats, Ints, Times
 
 Texts = NDArray[np.object_]
@@ -36,6 +37,7 @@ class Block:
         codes: index in `keys` of each row's key.
         end: position of the source after the last row that was read, complete or not; empty if it is not kept.
         unfinished: whether the source ends, after these rows, in a line without a line break, which was not read.
+        columns: names of the values of a row; empty if they have none.
 
     Example:
         >>> block = Block(np.array([[1.5], [2.5]]), np.array([1, 2]), [b"a", b"b"], read=2)
@@ -57,6 +59,24 @@ class Block:
     codes: Ints | None = None
     end: bytes = b""
     unfinished: bool = False
+    columns: tuple[str, ...] = ()
+
+    def select_rows(self, chosen: Ints) -> Floats | NamedRows:
+        """Select rows for a stream, which finds their columns by these names.
+
+        Args:
+            chosen: indices of the rows.
+
+        Returns:
+            Their values, with names if they have any.
+
+        Example:
+            >>> block = Block(np.array([[1.5], [2.5]]), np.array([1, 2]), [b"a", b"b"], read=2, columns=("spent",))
+            >>> block.select_rows(np.array([1]))["spent"]
+            array([2.5])
+        """
+        rows = np.ascontiguousarray(self.rows[chosen])
+        return NamedRows(rows, self.columns) if self.columns else rows
 
     def by_key(self) -> Iterator[tuple[str, Ints]]:
         """Yield each key with the indices of its rows, in order.

@@ -121,6 +121,7 @@ def make_block(
         keys=keys,
         codes=codes,
         unfinished=unfinished,
+        columns=columns.numbers,
     )
 
 

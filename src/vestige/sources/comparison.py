@@ -61,8 +61,8 @@ class RowComparison:
     def _compare(self, block: Block, at: Ints, rows: Ints, chosen: Ints) -> Bools:
         """Compare records with the rows at which they should be."""
         held, values = self._held, self._held.values[chosen]
-        missing = np.isnan(block.rows[at]) & np.isnan(values)
-        same = np.asarray(((block.rows[at] == values) | missing).all(axis=1), np.bool_)
+        given = held.read(block.select_rows(at))
+        same = np.asarray(((given == values) | (np.isnan(given) & np.isnan(values))).all(axis=1), np.bool_)
         if block.times is not None:
             same &= block.times[at] == held.times[chosen]
         if block.subjects is not None:

@@ -20,7 +20,7 @@ from vestige.sources.dialect import USUAL, Dialect
 from vestige.sources.timestamps import parse_times
 
 Fields = Sequence[bytes]
-"""Names and values of an entry in turn; of a name that comes twice, the last value counts."""
+"""Names and values of an entry in turn."""
 
 
 def read_entries(
@@ -44,8 +44,13 @@ def read_entries(
         ([[1.5]], [1], 1, ('spent',))
     """
     found = [dict(zip(fields[::2], fields[1::2], strict=True)) for fields in entries]
-    cells = {name: [fields.get(name.encode()) for fields in found] for name in columns.names}
     texts, bad = dict[str, pa.Array](), list[str]()
+    for place, fields in enumerate(entries):
+        if 2 * len(found[place]) < len(fields):  # a field that comes twice has no value
+            doubled = [name for name in columns.names if fields[::2].count(name.encode()) > 1]
+            bad += doubled
+            found[place] = {} if doubled else found[place]
+    cells = {name: [fields.get(name.encode()) for fields in found] for name in columns.names}
     for name, values in cells.items():
         texts[name], is_bad = _decode(values)
         bad += [name] * is_bad

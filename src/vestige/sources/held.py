@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ class HeldRows:
         streams: number of the stream that holds each record.
         find_streams: function from keys to the numbers of their streams, -1 for a key that has none; default: all rows
             go into one stream.
+        read: function from rows of the source to their values as streams hold them; default: their numbers.
 
     Example:
         >>> held = HeldRows.collect([("DE", Records([1], [[1.5]]))])
@@ -44,13 +46,15 @@ class HeldRows:
     subjects: Texts
     streams: Ints
     find_streams: Callable[[Texts], Ints] = _find_single
+    read: Callable[[Any], Floats] = np.asarray
 
     @classmethod
-    def collect(cls, parts: Iterable[tuple[str, Records]]) -> HeldRows:
+    def collect(cls, parts: Iterable[tuple[str, Records]], read: Callable[[Any], Floats] = np.asarray) -> HeldRows:
         """Gather the records of single streams.
 
         Args:
             parts: key of each stream, and its records, whose `numbers` are their rows in the source.
+            read: function from rows of the source to their values as streams hold them.
 
         Returns:
             The columns.
@@ -69,6 +73,7 @@ class HeldRows:
             np.concatenate([records.subjects for records in all_records]),
             np.repeat(np.arange(len(kept)), [len(records) for _, records in kept]),
             find_streams,
+            read,
         )
 
     def __len__(self) -> int:

@@ -8,7 +8,9 @@ Guarantee: the rows are those of Python's json module; held by tests/sources/tes
 from __future__ import annotations
 
 import json as reference
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import json
@@ -20,7 +22,6 @@ from vestige.sources.dialect import NOT_UTF8
 
 BLOCK = 1 << 24
 _PART = 1 << 22  # bytes of a block that one core parses
-_DECODER = reference.JSONDecoder(parse_int=str, parse_float=str)  # a number as it is written
 
 
 class NotNumberError(ValueError):
@@ -47,7 +48,7 @@ def read_ndjson(records: RecordChunks, columns: Columns) -> Iterator[Batches | N
         The columns of the next rows; None for a chunk without rows.
 
     Raises:
-        SourceError: the file is empty, or a row cannot be read.
+        SourceError: the file is empty, a row cannot be read, or it has a column twice.
     """
     begun = False
     for block in records:
@@ -80,19 +81,20 @@ def parse_lines(block: bytes, columns: Columns) -> Batches:
 
     Raises:
         NotNumberError: a column of numbers has something else.
+        SourceError: a row has a column twice.
         ValueError: the lines cannot be parsed; its text may quote a row, so do not show it.
         pyarrow.ArrowInvalid: the same.
     """
     lines = [line for line in block.split(b"\n") if line.strip()]
     if not all(line.lstrip().startswith(b"{") for line in lines):
         raise ValueError("a line is not an object")  # Arrow takes null for one, or crashes
-    texts = _read_texts(lines, columns.texts) if columns.texts else None
+    texts = _read_texts(lines, columns) if columns.texts else None
     if not columns.floats and texts is not None:
         return texts, texts
     try:
         numbers = _read_numbers(block, columns.floats)
     except pa.ArrowInvalid:
-        numbers = _read_booleans(lines, columns.floats)
+        numbers = _read_booleans(lines, columns)
     if len(numbers) != len(lines):
         raise ValueError("several objects in a line")
     return numbers, numbers if texts is None else texts
@@ -110,14 +112,15 @@ def parse_array(content: bytes, columns: Columns) -> Batches:
 
     Raises:
         NotNumberError: a column of numbers has something else.
+        SourceError: a row has a column twice.
         ValueError: it cannot be parsed; the text may quote a row, so do not show it.
     """
     text = content.decode()
-    rows = _find_rows(reference.loads(text))
+    rows = _find_rows(_make_decoder(columns).decode(text))
     numbers = _make_numbers(rows, columns.floats)
     if not columns.texts:
         return (pa.record_batch(numbers),) * 2
-    written = _find_rows(_DECODER.decode(text))
+    written = _find_rows(_make_decoder(columns, parse_int=str, parse_float=str).decode(text))
     texts = {name: pa.array([_to_text(row.get(name)) for row in written], pa.string()) for name in columns.texts}
     batch = pa.record_batch(texts)
     return pa.record_batch(numbers) if numbers else batch, batch
@@ -162,9 +165,25 @@ def _read_numbers(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
-def _read_booleans(lines: Sequence[bytes], names: Sequence[str]) -> pa.RecordBatch:
+def _make_decoder(columns: Columns, **options: Any) -> reference.JSONDecoder:
+    """A decoder that refuses an object with two values of a column, of which Python takes the last."""
+    wanted = set(columns.names)
+
+    def make_row(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        row = dict(pairs)
+        if len(row) < len(pairs):
+            doubled = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
+            if name := next((name for name in doubled if name in wanted), None):
+                raise SourceError(f"column {name!r} has two values in one row; give each column once")
+        return row
+
+    return reference.JSONDecoder(object_pairs_hook=make_row, **options)
+
+
+def _read_booleans(lines: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
     """Read columns of numbers and booleans, row by row; a ValueError if there are no booleans."""
-    rows = [reference.loads(line) for line in lines]
+    decoder, names = _make_decoder(columns), columns.floats
+    rows = [decoder.decode(line.decode()) for line in lines]
     numbers = _make_numbers(rows, names)
     if not any(isinstance(row.get(name), bool) for row in rows for name in names):
         raise ValueError("not the fault of a boolean")
@@ -193,10 +212,13 @@ def _to_number(value: object) -> float | None:
     return None if value is None else float(value)
 
 
-def _read_texts(lines: Sequence[bytes], names: Sequence[str]) -> pa.RecordBatch:
+def _read_texts(lines: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
     """Read columns as text, numbers as they are written."""
-    rows = [_DECODER.decode(line.decode()) for line in lines]
-    return pa.record_batch({name: pa.array([_to_text(row.get(name)) for row in rows], pa.string()) for name in names})
+    decoder = _make_decoder(columns, parse_int=str, parse_float=str)
+    rows = [decoder.decode(line.decode()) for line in lines]
+    return pa.record_batch(
+        {name: pa.array([_to_text(row.get(name)) for row in rows], pa.string()) for name in columns.texts}
+    )
 
 
 def _to_text(value: object) -> str | None:

@@ -118,7 +118,7 @@ def keyed(
         [('DE', 'spent', 2.0, 2), ('FR', 'spent', 5.0, 1)]
     """
     _check_packages()
-    named = (columns,) if isinstance(columns, str) else tuple(columns)
+    named = _order_columns((columns,) if isinstance(columns, str) else tuple(columns), policy)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     order = order or (() if time is None else (time,))
     limits = Limits(retention, notice, max_age, max_ahead, lateness)
@@ -155,6 +155,19 @@ def _run(df: DataFrame, definition: Definition, rows: DataFrame, keyring: str | 
     grouped: Any = _add_ticks(rows).groupBy(_SHARD)
     made: DataFrame = grouped.transformWithStateInPandas(processor, ANSWERS, "Update", "ProcessingTime")
     return made
+
+
+def _order_columns(columns: tuple[str, ...], policy: Policy[Any]) -> tuple[str, ...]:
+    """The columns in the order in which a policy that names its own takes them."""
+    names = policy.unwrap().column_names
+    doubled = [name for name, count in Counter(columns).items() if count > 1]
+    if doubled:
+        raise ParameterError(f"columns has {show_value(doubled[0])} more than once; name each column once")
+    if names and sorted(names) != sorted(columns):
+        raise ParameterError(
+            f"columns={show_value(list(columns))} are not those of the policy; name {', '.join(map(repr, names))}"
+        )
+    return names or columns
 
 
 def _check_packages() -> None:

@@ -96,7 +96,7 @@ class Batched(Generic[E_co]):
             >>> batched.t
             30
         """
-        rows, column_names = select_columns(rows, self._column_names)
+        rows, column_names = select_columns(rows, self._column_names, self._policy, is_begun=self.t > 0)
         table = read_rows(rows, self._policy)
         if len(table) != self._batch:
             raise DataError(f"rows has {len(table)} records; a batch has batch={self._batch}: pass exactly that many")
@@ -119,7 +119,7 @@ class Batched(Generic[E_co]):
             >>> batched.t
             90
         """
-        rows, column_names = select_columns(rows, self._column_names)
+        rows, column_names = select_columns(rows, self._column_names, self._policy, is_begun=self.t > 0)
         table = read_rows(rows, self._policy)
         if len(table) % self._batch:
             raise DataError(

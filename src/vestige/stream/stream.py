@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Generic, Self
+from typing import Any, Generic, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,9 +53,11 @@ from vestige.stream.rules import check_restart, check_schedule, count_until_upda
 from vestige.stream.state import Snapshot, StreamState
 from vestige.stream.update import can_close_early, close_batch, update_batches
 from vestige.times import to_ticks, wall_clock
-from vestige.types import Ints
+from vestige.types import Floats, Ints
 from vestige.validation import check_bool, check_list, show_value
 
+_UNNAMED = frozenset({float, int, list, np.ndarray, np.float64, np.int64})
+"""Types of a row that has no names."""
 _RECORDS_PER_CALL = 1 << 16
 """Records per call of `update_many`: enough to spend the time there, few enough to answer an interrupt."""
 
@@ -192,8 +194,13 @@ class Stream(Generic[E_co]):
                 labels = read_time(time), read_subject(subject, self._pseudonym)
             if type(row) is float and pending.single is not None and -(limit := self._max_magnitude) <= row <= limit:
                 pending.single[size] = row  # the common case, fast
-            else:
+            elif type(row) in _UNNAMED:
                 pending.values[size] = read_rows([row], self._rules.policy)[0]
+            else:
+                rows, column_names = self._select_columns([row])
+                pending.values[size] = read_rows(rows, self._rules.policy)[0]
+                if column_names != self._column_names:
+                    self._terms, self._column_names = replace_names(self._terms, column_names), column_names
             if labels is not None:
                 pending.label_next(*labels)
             pending.size = size + 1
@@ -228,10 +235,11 @@ class Stream(Generic[E_co]):
         `position` say how far it came.
 
         Args:
-            rows: shape (n, columns), or (n,) in one dimension; or a data frame or table of pandas, polars or Arrow,
-                All columns of the first frame are taken, in their order, and name those of the stream unless its
+            rows: shape (n, columns), or (n,) in one dimension; or rows with names: a data frame or table of pandas,
+                polars or Arrow, a structured array, a dict of columns, or rows that are dicts, named tuples or series.
+                The columns of the first of these are taken in their order, and name those of the stream unless its
                 policy or store does; then the columns with these names are taken, wherever they are. A store keeps the
-                names if the frame comes before all other rows.
+                names. Where several columns came without names first, names are refused.
             times: one per row; default: none.
             subjects: one per row; default: none.
             source: name of the source that the rows come from; its position is remembered with them.
@@ -255,7 +263,7 @@ class Stream(Generic[E_co]):
         """
         with self._lock:
             self._check_open()
-            rows, column_names = select_columns(rows, self._column_names)
+            rows, column_names = self._select_columns(rows)
             new = read_arrivals(self._rules.policy, rows, times, subjects, self._pseudonym)
             if self._is_timed:
                 new.times = repeat_now(len(new)) if new.times is None else new.times
@@ -267,6 +275,13 @@ class Stream(Generic[E_co]):
             taken = self._take_all(new, source, positions)
             self._column_names = column_names
             return taken
+
+    def _read_rows(self, rows: ArrayLike | Iterable[object]) -> Floats:
+        """Rows as `extend` reads them: columns by their names, values as the stream holds them."""
+        return read_rows(self._select_columns(rows)[0], self._rules.policy)
+
+    def _select_columns(self, rows: object) -> tuple[Any, tuple[str, ...]]:
+        return select_columns(rows, self._column_names, self._rules.policy, is_begun=self.t > 0)
 
     async def apush(self, row: ArrayLike, *, time: Time | None = None, subject: str | None = None) -> bool:
         """Take one record in another thread, so that an event loop does not wait for an update or the store.
