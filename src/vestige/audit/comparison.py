@@ -8,7 +8,7 @@ tests/audit/test_comparison.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -247,7 +247,12 @@ def compare(
         raise ParameterError(f"policies={show_value(named)} is not a mapping; pass a dict of policies by name")
     if not named:
         raise ParameterError("policies is empty; pass at least one, by name, or omit it for the default policies")
-    given = list(retention) if isinstance(retention, Iterable) and not isinstance(retention, str) else [retention]
+    for name, policy in named.items():
+        if not isinstance(policy, Policy):
+            raise ParameterError(
+                f"policies: {name!r} is {show_value(policy)}, not a vestige.Policy; pass policies by name"
+            )
+    given = retention if isinstance(retention, Sequence) and not isinstance(retention, str | bytes) else [retention]
     retentions = [check_int("retention", each, 1) for each in given]
     if not retentions:
         raise ParameterError("retention is empty; pass at least one")

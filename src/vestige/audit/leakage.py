@@ -52,6 +52,8 @@ _LEARNED_SHARE = 1.0
 _FURTHER = 4.0
 _UPDATES = 4
 """Updates after the arrival of the record whose states are among those seen jointly."""
+_LARGEST = 1e100
+"""Largest number of a record; sums of squares of answers neither overflow nor make an attack fail."""
 _MAX_COUNT, _MAX_WORKERS = 10**9, 10**4  # records or trials, and processes
 HEADER = ("t", "age", "epsilon", "mu", "total variation", "AUC", "reconstruction")
 
@@ -280,6 +282,7 @@ def measure_leakage(
     ceiling = epsilon_ceiling(trials, confidence=confidence, delta=delta)
     source = make_source(data, policy.columns)
     example = source(make_generator(seed, 0), max(t, 1_000))
+    _check_size("data", example)
     null, alternative = _find_ends(example[:1_000]) if values is None else _check_values(values, policy.columns)
     if values is None and strategy is not None:
         null, alternative = _widen(policy, retention, null, alternative)
@@ -328,9 +331,15 @@ def _check_values(values: object, columns: int) -> tuple[Floats, Floats]:
     pair = check_floats("values", values)
     if pair.ndim == 0 or len(pair) != 2 or pair.size != 2 * columns:
         raise ParameterError(f"values is not a pair of records of {columns} values; pass one for each hypothesis")
+    _check_size("values", pair)
     if (pair[0] == pair[1]).all():
         raise ParameterError("values are the same record twice, which nobody can tell apart; pass two that differ")
     return pair[0].reshape(columns), pair[1].reshape(columns)
+
+
+def _check_size(name: str, records: Floats) -> None:
+    if (np.abs(records) > _LARGEST).any():
+        raise ParameterError(f"{name} has numbers beyond {_LARGEST:g} in size; give records in larger units")
 
 
 def _find_ends(records: Floats) -> tuple[Floats, Floats]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige.audit.bounds import rate_bounds
@@ -24,7 +23,8 @@ from vestige.policies import Mean
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.stream import Stream
-from vestige.validation import check_float, check_int
+from vestige.types import Floats
+from vestige.validation import check_float, check_floats, check_int, show_value
 
 LAYOUTS = {"words": "bits", "averages": "average"}
 """Channel of `Mean` for each kind of layout that is tried."""
@@ -115,14 +115,19 @@ def plan_table(
     check_int("size", size, 52, 10**5)
     check_int("repetitions", repetitions, 1, 10**4)
     check_float("level", level, lambda number: 0.0 < number < 1.0, "between 0 and 1, such as 0.01")
+    if not isinstance(snapshots, Sequence) or isinstance(snapshots, str | bytes):
+        raise ParameterError(f"snapshots={show_value(snapshots)} is not a list; pass one, such as [8, 20]")
     counts = sorted({check_int("snapshots", count, 2, 1_000) for count in snapshots})
     if not counts:
         raise ParameterError("snapshots is empty; pass at least one number of snapshots")
+    pilot = None if values is None else check_floats("values", values).reshape(-1, 1)
+    if pilot is not None and not len(pilot):
+        raise ParameterError("values is empty; pass those of a pilot snapshot, or None for standard normal ones")
     found = {(layout, count): 0 for layout in LAYOUTS for count in counts}
     done = 0
     for layout, channel in LAYOUTS.items():
         for repetition in range(repetitions):
-            table = _simulate(channel, size, counts[-1], values, seed, repetition)
+            table = _simulate(channel, size, counts[-1], pilot, seed, repetition)
             for count in counts:
                 audit = audit_table(table[:count], level=level, trials=_TRIALS, seed=repetition)
                 found[layout, count] += audit.verdict == CURATED
@@ -137,11 +142,11 @@ def plan_table(
 
 
 def _simulate(
-    channel: str, size: int, snapshots: int, values: ArrayLike | None, seed: int, repetition: int
+    channel: str, size: int, snapshots: int, values: Floats | None, seed: int, repetition: int
 ) -> list[TableSnapshot]:
     """Snapshots of a stream at irregular times."""
     rng = make_generator(check_int("seed", seed, 0), "power", channel, repetition)
-    source = make_source(None if values is None else np.asarray(values, np.float64).reshape(-1, 1), 1)
+    source = make_source(values, 1)
     stream, taken = Stream(Mean(channel=channel), retention=2 * size, seed=AuditSeed(repetition)), []
     for apart in rng.integers(size, 3 * size // 2 + 1, snapshots):
         stream.extend(source(rng, int(apart)))
