@@ -4,7 +4,7 @@ Theorem 3.1 and Proposition 3.4 of Immorlica et al. (2024), against the baseline
 `vestige.theory.streaming_floor`: standard normals in two dimensions, one fixed length of stream.
 Limits: the error of a window of m records is d / m exactly; the promise of Theorem 3.1 with the constants of
 `vestige.theory`, d e^(-m / (2 C_2 d)), is exponential in m; a gain must exceed that of a window at the same ratio of
-retentions.
+retentions, and where no promise applies its cube, so that trials can refute a window in the place of Algorithm 1.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _find_verdict(results: Results) -> Verdict:
             "the coordinate-wise algorithm beats the window": significance.show_smaller(
                 published[128], errors("window", 128), 1, DIM
             ),
-            "twice the retention helps Algorithm 1 more than a window": significance.show_smaller(
-                errors("algorithm 1", 64), errors("algorithm 1", 32), 2, DIM
+            "at twice the retention, Algorithm 1's error is below an eighth": significance.show_smaller(
+                errors("algorithm 1", 64), errors("algorithm 1", 32), 8, DIM
             ),
             "Mean is as good as all data": significance.show_as_good(ours),
             f"no policy is below the lower bound{_list_in_brackets(below)}": not below,
@@ -135,6 +135,6 @@ EXPERIMENT = Experiment(
     parts=MEANS,
     trials=40,
     quick=lambda point: point["retention"] in QUICK.get(str(point["policy"]), ()),
-    quick_trials=10,
+    quick_trials=20,
     contest=Contest(DIM, grid(retention=RETENTIONS), {"squared error, that of all data": "ratio"}),
 )
