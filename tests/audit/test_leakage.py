@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,16 +43,20 @@ def test_presence_bits_reach_the_ceiling() -> None:
         assert checkpoint.reconstruction < 1e-5, "the erased value, to a hundred-thousandth of its spread"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("retention", "precision"), [(96, 1e-6), (128, 1e-10)])
-def test_presence_bits_reveal_as_much_a_thousand_batches_later(retention: int, precision: float) -> None:
-    """A word of 48 records keeps 46 bits of a residue, one of 64 keeps 48, at each of a thousand batches."""
+@pytest.mark.slow(25)
+@pytest.mark.parametrize(("retention", "bits"), [(96, 46), (128, 48)])
+def test_presence_bits_reveal_as_much_a_thousand_batches_later(retention: int, bits: int) -> None:
+    """A word of 48 records keeps 46 bits of a residue, one of 64 keeps 48, at each of a thousand batches.
+
+    Each writing is off by up to half a step, a third of their squares adds up, and a record moves the mean by 1 / t.
+    """
     batch = retention // 2
-    found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=500, workers=2)
+    found = audit(Mean(channel="bits"), retention=retention, t=retention + 1 + 1_000 * batch, trials=50)
     ages = {checkpoint.age // batch: checkpoint for checkpoint in found.checkpoints}
+    step = 2.0 * 4.0 * math.sqrt(2.0 / batch) * 2.0**-bits  # at most, as the scale is rounded to a power of two
     for batches in (10, 1_000):
         assert ages[batches].epsilon > 0.98 * found.epsilon_ceiling
-        assert ages[batches].reconstruction < precision
+        assert ages[batches].reconstruction < step * math.sqrt((batches + 2) / 12.0) * ages[batches].t
     print(
         f"ceiling {found.epsilon_ceiling:.3f}",
         {k: (checkpoint.epsilon, checkpoint.reconstruction) for k, checkpoint in ages.items()},
