@@ -58,8 +58,8 @@ lint: $(READY)  ## Check style, docstrings, types and import layers
 doctest: $(READY)  ## Run the examples in the source; in a fresh clone this compiles most kernels, once for all tests
 	$(BIN)/pytest src
 
-test-slow: $(READY)  ## Run the tests that take minutes
-	$(BIN)/pytest -n 2 -m slow -o faulthandler_timeout=3600
+test-slow: $(READY)  ## Run the tests that take long, or a part of them: make test-slow PART=2/4
+	$(BIN)/pytest -n 2 --dist worksteal -m slow -o faulthandler_timeout=1200 $(if $(PART),--part $(PART)) tests
 
 $(SPARK)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from parts import divide, find_seconds
+
 if TYPE_CHECKING:
     from postgres import Database, Server
     from redis_server import RedisServer
@@ -43,6 +45,25 @@ if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=30)
 settings.load_profile("repeatable")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let one of several parts of the tests be run, such as `--part 2/4`."""
+    parser.addoption("--part", metavar="I/N", help="run the I-th of N parts of the tests, which take equally long")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the other parts."""
+    asked = config.getoption("--part")
+    if asked is None:
+        return
+    part, _, parts = str(asked).partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts)):
+        raise pytest.UsageError(f"--part={asked} is not one of several parts; use one such as 2/4")
+    chosen = divide({item.nodeid: find_seconds(item) for item in items}, int(parts))[int(part) - 1]
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in chosen])
+    items[:] = [item for item in items if item.nodeid in chosen]
 
 
 @pytest.fixture(scope="session")
