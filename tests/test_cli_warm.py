@@ -41,7 +41,7 @@ def test_where_nothing_can_be_cached_it_says_what_to_do(monkeypatch: pytest.Monk
     assert "set NUMBA_CACHE_DIR to a folder that can be written" in done.output
 
 
-@pytest.mark.slow
+@pytest.mark.slow(100)
 def test_what_runs_after_it_compiles_nothing(tmp_path: Path) -> None:
     """All is compiled once, in a cache of its own; then runs that are too long to be interpreted find it all there."""
     rows = np.random.default_rng(0).normal(size=(40_000, 2)).round(3)

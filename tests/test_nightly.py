@@ -37,21 +37,22 @@ def test_the_script_has_at_most_five_commands() -> None:
     assert {words[0] for words in commands} == {"vestige"}
 
 
-def test_some_nights_are_within_a_hundredth_of_a_standard_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("last", "scale"), [(3, 3.0), pytest.param(nightly.NIGHTS, 1.0, marks=pytest.mark.slow(60))])
+def test_nights_are_within_a_hundredth_of_a_standard_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: int, scale: float
 ) -> None:
-    """The first nights in one process, with three times the visits, so that countries close batches."""
+    """The nights in one process; the first ones with three times the visits, so that countries close batches."""
     load_commands()
     nightly.prepare(tmp_path)
     monkeypatch.chdir(tmp_path)
-    real, clock, nights = vestige.times.wall_clock, [vestige.times.wall_clock()], (1, 2, 3)
+    real, clock, nights = vestige.times.wall_clock, [vestige.times.wall_clock()], range(1, last + 1)
     for module in list(sys.modules.values()):
         if getattr(module, "wall_clock", None) is real:
             monkeypatch.setattr(module, "wall_clock", lambda: clock[0])
     days = []
     for night in nights:
         clock[0] = datetime.fromisoformat(nightly.tell_time(night))
-        days.append(nightly.write_day(tmp_path, night, scale=3.0))
+        days.append(nightly.write_day(tmp_path, night, scale))
         for words in list_commands(nightly.read_job()[1]):
             result = CliRunner().invoke(command, words[1:], prog_name="vestige")
             assert result.exit_code == 0, result.output
@@ -62,12 +63,11 @@ def test_some_nights_are_within_a_hundredth_of_a_standard_error(
     assert {receipt["reference"] for receipt in receipts} == {f"T-{night}-{i}" for night in nights for i in range(12)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [(), (7, 21, 33)])
-def test_forty_nights_are_within_a_hundredth_of_a_standard_error(tmp_path: Path, killed: tuple[int, ...]) -> None:
-    """With `kill -9` in the middle of three nights, after which the job runs again, each row is still counted once."""
-    environment, days = nightly.prepare(tmp_path), []
-    for night in range(1, nightly.NIGHTS + 1):
+@pytest.mark.slow(60)
+def test_a_job_that_is_killed_and_runs_again_counts_each_row_once(tmp_path: Path) -> None:
+    """As a scheduler runs it, in processes, with `kill -9` in the middle of three nights."""
+    environment, days, killed = nightly.prepare(tmp_path), [], (3, 6, 9)
+    for night in range(1, 11):
         days.append(nightly.write_day(tmp_path, night))
         clock = environment | {"NOW": nightly.tell_time(night)}
         if night in killed:

@@ -73,7 +73,7 @@ def test_a_promise_that_is_kept_is_not_refuted() -> None:
     assert found.joint.states > 3
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("policy", [LessNoise, Private])
 def test_a_joint_look_finds_15_percent_less_noise(policy: type[Private]) -> None:
     """A state alone has the noise of three batches; mu is 2.71, and 3.19 with less noise."""
@@ -84,10 +84,10 @@ def test_a_joint_look_finds_15_percent_less_noise(policy: type[Private]) -> None
     assert found.refutes(made.epsilon, made.mu) == (policy is LessNoise)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(65)
 def test_no_adaptive_adversary_refutes_the_private_policy() -> None:
     policy = Private(**PROMISE)
-    found = audit(policy, 2_000, values=None, adversary="chooses-arrivals")
+    found = audit(policy, 800, values=None, adversary="chooses-arrivals")
     print(f"epsilon >= {found.joint.epsilon:.3f}, mu >= {found.joint.mu:.3f}, auc {found.joint.auc:.3f}")
     assert not found.refutes(policy.epsilon, policy.mu)
 

@@ -32,7 +32,7 @@ def check(path: Path) -> int:
     return blocks
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=pytest.mark.slow(15))])
 def test_each_call_is_whole_or_not_there(kills: int, tmp_path: Path) -> None:
     rng, command = np.random.default_rng(kills), [sys.executable, str(Path(victim.__file__))]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -241,11 +241,11 @@ def concerned(experiment: Experiment, point: Any, broken: dict[str, Callable[...
     ("name", "parts"),
     [
         *(
-            pytest.param(name, BROKEN[name][:1], id=name, marks=[pytest.mark.slow] if name in LONG else [])
+            pytest.param(name, BROKEN[name][:1], id=name, marks=[pytest.mark.slow(4)] if name in LONG else [])
             for name in EXPERIMENTS
         ),
         *(
-            pytest.param(name, BROKEN[name][1:] + ALIKE.get(name, []), id=f"{name} again", marks=pytest.mark.slow)
+            pytest.param(name, BROKEN[name][1:] + ALIKE.get(name, []), id=f"{name} again", marks=pytest.mark.slow(4))
             for name in EXPERIMENTS
         ),
     ],
@@ -291,7 +291,7 @@ def test_a_verdict_on_times_changes_with_the_power_by_which_they_grow(name: str)
         assert found.outcome == REFUTED, (powers, found.reason)
 
 
-@pytest.mark.parametrize("names", [("descent", "groups"), pytest.param(tuple(EXPERIMENTS), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("names", [("descent", "groups"), pytest.param(tuple(EXPERIMENTS), marks=pytest.mark.slow(40))])
 def test_the_quick_mode(tmp_path: Path, names: tuple[str, ...]) -> None:
     """The command draws what the verdicts above were of, so that it says the same of all; a few show that it does."""
     done = CliRunner().invoke(command, ["lab", "run", *names, "--quick", "--jobs", "2", "--out", str(tmp_path)])

@@ -306,7 +306,7 @@ def audited(policy: Private, trials: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("columns", "trials"), [(2, 60), pytest.param(9, 1_000, marks=pytest.mark.slow)], ids=["few", "many"]
+    ("columns", "trials"), [(2, 60), pytest.param(9, 1_000, marks=pytest.mark.slow(13))], ids=["few", "many"]
 )
 def test_no_audit_refutes_it(columns: int, trials: int) -> None:
     policy = Private(count_columns(columns), **PROMISE)
@@ -322,7 +322,7 @@ def test_presence_without_noise_is_refuted() -> None:
     assert look.epsilon > policy.epsilon
 
 
-@pytest.mark.slow
+@pytest.mark.slow(33)
 def test_metrics_that_do_not_add_up_are_refuted() -> None:
     policy = Alone(count_columns(9), **PROMISE)
     assert max(look.mu for look in audited(policy, 2_500)) > policy.mu

@@ -34,8 +34,8 @@ def run(shim: Path, program: str, *arguments: object) -> Any:
     [
         (),
         ("sealed",),
-        pytest.param(("thorough",), marks=pytest.mark.slow),
-        pytest.param(("thorough", "sealed"), marks=pytest.mark.slow),
+        pytest.param(("thorough",), marks=pytest.mark.slow(30)),
+        pytest.param(("thorough", "sealed"), marks=pytest.mark.slow(30)),
     ],
 )
 def test_a_write_that_fails_loses_nothing(shim: Path, tmp_path: Path, how: tuple[str, ...]) -> None:

@@ -573,7 +573,7 @@ def test_a_client_works_on_while_the_server_is_killed(tmp_path: Path, nursery: N
     assert {slot: table.find(slot) for slot in table.list_slots().tolist()} == held
 
 
-@pytest.mark.slow
+@pytest.mark.slow(40)
 def test_a_server_that_is_killed_often_has_what_it_has_confirmed(tmp_path: Path, nursery: Nursery) -> None:
     kill_many_times(tmp_path, nursery, 500)
 

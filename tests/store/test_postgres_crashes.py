@@ -98,14 +98,14 @@ def test_a_server_that_is_killed_loses_nothing_that_was_committed(
     check(database, kind, whole[kind])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 @pytest.mark.parametrize("kind", ["stream", "keyed"])
 def test_clients_and_servers_that_are_killed_at_any_time(
     server: Server, victims: Victims, whole: dict[str, MemoryStore], kind: str, tmp_path: Path
 ) -> None:
-    """250 clients and 250 servers are killed with SIGKILL at random moments, and some servers with SIGQUIT besides."""
+    """15 clients and 15 servers are killed with SIGKILL at random moments, and some servers with SIGQUIT besides."""
     rng, arrived, clients, servers = np.random.default_rng(11), set[int](), 0, 0
-    while clients < 250 or servers < 250:
+    while clients < 15 or servers < 15:
         (folder := tmp_path / str(len(list(tmp_path.iterdir())))).mkdir()
         database = Database.create(server, folder)
         if rng.random() < 0.5:
@@ -126,8 +126,8 @@ def test_clients_and_servers_that_are_killed_at_any_time(
     assert arrived == {postgres_victim.ROWS}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("place", "kills"), [(place, 250 if place == "prepared" else 50) for place in PLACES])
+@pytest.mark.slow(15)
+@pytest.mark.parametrize(("place", "kills"), [(place, 24 if place == "prepared" else 8) for place in PLACES])
 @pytest.mark.parametrize("kind", ["stream", "keyed"])
 def test_clients_that_are_killed_at_every_place(
     server: Server,
@@ -147,4 +147,4 @@ def test_clients_that_are_killed_at_every_place(
         assert victims.wait() == -signal.SIGKILL
         arrived.add(check(database, kind, whole[kind]))
         server.ask(f'DROP SCHEMA "{database.schema}" CASCADE')
-    assert len(arrived) > 20
+    assert len(arrived) > kills // 3

@@ -57,7 +57,7 @@ def read_t(paths: tuple[Path, Path]) -> int:
 # Processes that are killed.
 
 
-@pytest.mark.parametrize(("writes", "moments"), [(40, 20), pytest.param(10**6, 500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("writes", "moments"), [(40, 20), pytest.param(300, 100, marks=pytest.mark.slow(60))])
 def test_a_kill_loses_nothing_and_brings_nothing_back(shim: Path, tmp_path: Path, writes: int, moments: int) -> None:
     done = subprocess.run(
         [sys.executable, HERE / "sealed_victim.py", tmp_path, str(writes), str(moments)],
@@ -152,7 +152,7 @@ class Machine:
         assert len(list_secrets(self.path.read_bytes())) == len(there), "and none that a page was added for"
 
 
-@pytest.mark.parametrize("losses", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("losses", [300, pytest.param(10_000, marks=pytest.mark.slow(22))])
 def test_a_loss_of_power_leaves_rows_that_open_and_no_key_too_many(tmp_path: Path, losses: int) -> None:
     machine, seen = Machine(tmp_path / "keyring", np.random.default_rng(losses)), dict[str, int]()
     machine.check()
