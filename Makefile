@@ -83,14 +83,14 @@ test-lowest:  ## Try the oldest versions that pyproject.toml allows, in an envir
 
 $(BENCH)/.ready: pyproject.toml benchmarks/peers.txt
 	$(PYTHON) -m venv $(BENCH)
-	$(BENCH)/bin/python -m pip install --quiet --editable '.[demo]'
+	$(BENCH)/bin/python -m pip install --quiet --editable '.[audit,demo,postgres,serve,sketches]'
 	@while read -r peer; do \
 	    $(BENCH)/bin/python -m pip install --quiet $$peer || echo "peer not installed: $$peer"; \
 	done < benchmarks/peers.txt
 	@touch $@
 
-bench: $(BENCH)/.ready  ## Measure speed side by side with other libraries, and print one table
-	$(BENCH)/bin/python benchmarks/run.py
+bench: $(BENCH)/.ready  ## Measure speed beside other libraries, in one table; SHORT=1 only tries that all run
+	$(BENCH)/bin/python benchmarks/run.py $(if $(SHORT),--short)
 
 format: $(READY)  ## Format the code and fix what the linter can
 	$(BIN)/ruff format .

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from timing import Row
+from timing import Row, choose
 from vestige import KeyedStreams, Mean, Stream
 from vestige.types import Floats, Ints
 
@@ -31,7 +31,7 @@ BLOCK = 1_000_000
 RETENTION = 56
 OBJECTS = 2_000
 """Number of keys for which one object each is measured; it takes too long for more."""
-SECONDS = 10.0
+SECONDS = choose(10.0, 1.0)
 """How long objects are measured at most."""
 PER_KEY, PER_NUMBER = 64, 1.3 * 8
 """Bytes that are allowed for each key, beside its name, and for each number that is held."""
@@ -94,15 +94,15 @@ class Intake:
 def rows() -> list[Row]:
     """Measure a hundredth of the full size."""
     with tempfile.TemporaryDirectory() as folder:
-        found = []
+        found, count = [], choose(1_000_000, 50_000)
         for kind in ("uniform", "zipf"):
             path = Path(folder) / f"{kind}.parquet"
-            write(path, kind, 10_000, 1_000_000)
+            write(path, kind, 10_000, count)
             intake = take(path, open_memory)
             what, ours = f"{kind}, 10,000 keys", f"{intake.speed:,.0f} rows/s"
             for name, seconds in query_peers(path).items():
-                peer = f"{name}: not installed" if seconds is None else f"{name}: {1e6 / seconds:,.0f} rows/s"
-                found.append(Row(what, ours, peer, seconds and seconds * intake.speed / 1e6, 0.05))
+                peer = f"{name}: not installed" if seconds is None else f"{name}: {count / seconds:,.0f} rows/s"
+                found.append(Row(what, ours, peer, seconds and seconds * intake.speed / count, 0.05))
             objects = take_objects(path)
             found.append(Row(what, ours, f"objects: {objects:,.0f} rows/s", intake.speed / objects, 30.0))
         return found

@@ -7,13 +7,13 @@ from statistics import median
 
 import numpy as np
 
-from timing import Row
+from timing import Row, choose
 from vestige import Clock, Memory, Records
 from vestige.channels.syndrome import make_code
 from vestige.types import Floats
 
-SIZES = (10_000, 20_000, 40_000)
-REPEATS = 9
+SIZES = choose((10_000, 20_000, 40_000), (2_000, 4_000))
+REPEATS = choose(9, 1)
 GOAL = 0.7
 """How much slower per bit than at the first of these sizes is acceptable: larger ones leave the caches."""
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from timing import Row, time_alternately
+from timing import Row, choose, time_alternately
 from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Moments, Stream
 from vestige.policies import Encoded
 from vestige.types import Floats
 
-RECORDS = 50_000
+RECORDS = choose(50_000, 3_000)
 
 
 def rows() -> list[Row]:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from timing import Row, time_alternately
+from timing import Row, choose, time_alternately
 from vestige import Mean, SqliteStore, Stream
 from vestige.policies import MeanEstimate
 from vestige.store import Store
 from vestige.store.keyring import KeyringFile
 
-STREAMS, RETENTION, TOGETHER = 1_000, 56, 100
+STREAMS, RETENTION, TOGETHER = choose(1_000, 100), 56, 100
 FOLDER = "out"
 
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from timing import Row
+from timing import Row, choose
 from vestige import open_store
 from vestige.ingest.definition import Definition
 from vestige.types import Floats, Ints
@@ -32,7 +32,7 @@ RATE, P99 = 10_000, 0.150
 """Goals: rows a second, and seconds until 99 of 100 requests are answered."""
 BODIES = 2_000
 """Number of requests that are prepared; they are sent again, with new keys, after that."""
-SECONDS, WARM = 10.0, 3.0
+SECONDS, WARM = choose((10.0, 3.0), (1.0, 0.5))
 KINDS = {
     "json": "application/json",
     "ndjson": "application/x-ndjson",

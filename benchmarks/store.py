@@ -12,15 +12,16 @@ from pathlib import Path
 import numpy as np
 from pyarrow import csv, table
 
-from timing import Row
-from vestige import Mean, SqliteStore, Stream
+from timing import Row, choose
+from vestige import KeyedStreams, Mean, SqliteStore, Stream
 from vestige.flights import flights
 from vestige.ingest import Ingest, StreamNames
 from vestige.records import Records
 from vestige.sources import FileSource
 
 BATCH = 256
-STREAMS, EACH = 10_000, 64
+STREAMS, EACH = choose((10_000, 64), (100, 64))
+FLIGHTS = choose(1_000_000, 20_000)
 FOLDER = "out"
 
 
@@ -49,7 +50,7 @@ class _BareLoop:
 
 def _measure_ingest(folder: Path) -> Iterator[Row]:
     """Time all flights; the three stores alternate batch by batch, so that a slow disk is slow for all."""
-    delays = flights("dep_delay")[:, 0]
+    delays = flights("dep_delay")[:FLIGHTS, 0]
     bare = {name: _BareLoop(folder / f"{name}.db", name) for name in ("EXTRA", "FULL")}
     taken = dict.fromkeys(("ours", *bare), 0.0)
     with SqliteStore(folder / "ours.db") as store:
@@ -90,7 +91,8 @@ def _measure_many_streams(folder: Path) -> Iterator[Row]:
     started = time.perf_counter()
     with SqliteStore(folder / "many.db") as store:
         rows = FileSource(str(path), ("value",), by="key")
-        Ingest(rows, lambda name: _make_stream(store, name), StreamNames("key"), store=store).run()
+        streams = KeyedStreams(Mean(), retention=2 * EACH, seed=0, store=store.family())
+        Ingest(rows, streams, StreamNames("key"), store=store).run()
     many = time.perf_counter() - started
     one = (before + _time_one_stream(folder / "after.db", short)) / 2
     figure, peer = f"{many / records * 1e6:.1f} us a record", f"one stream: {one / few * 1e6:.1f} us a record"

@@ -7,11 +7,11 @@ from functools import partial
 
 import numpy as np
 
-from timing import Row, time_alternately
+from timing import Row, choose, time_alternately
 from vestige import Mean, Stream
 
-RECORDS = 480_000
-PUSHES = 48_000
+RECORDS = choose(480_000, 10_000)
+PUSHES = choose(48_000, 2_000)
 
 
 def rows() -> list[Row]:

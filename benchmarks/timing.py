@@ -2,10 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import TypeVar
+
+IS_SHORT = bool(os.environ.get("VESTIGE_SHORT_BENCH"))
+"""Whether this is a short round, which shows that all benchmarks run; its figures say nothing."""
+T = TypeVar("T")
+
+
+def choose(usual: T, short: T) -> T:
+    """Return what applies: the usual size, or that of a short round.
+
+    Args:
+        usual: the size that gives figures.
+        short: the size that only shows that it runs.
+
+    Returns:
+        One of both.
+    """
+    return short if IS_SHORT else usual
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +63,7 @@ def time_alternately(
         Seconds of ours, seconds of theirs, and the ratio.
     """
     pairs = []
-    for _ in range(repeats + 1):
+    for _ in range(choose(repeats, 1) + 1):
         started = time.perf_counter()
         ours()
         between = time.perf_counter()
