@@ -30,7 +30,7 @@ def pack_subjects(subjects: NDArray[np.object_]) -> Words:
     """
     nobody = "00" * PSEUDONYM
     digits = "".join(nobody if each is None else each for each in subjects)
-    return np.frombuffer(bytes.fromhex(digits), np.uint64).reshape(-1, 2)
+    return np.frombuffer(bytearray.fromhex(digits), np.uint64).reshape(-1, 2)
 
 
 def unpack_subjects(words: Words) -> NDArray[np.object_]:

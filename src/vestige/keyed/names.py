@@ -124,7 +124,8 @@ def _read_arrow(column: Any) -> Texts:
     column = column.cast(pa.large_string())
     _, places, content = column.buffers()
     offsets = np.frombuffer(places, np.int64, len(column) + 1, 8 * column.offset)
-    return Texts(offsets, np.frombuffer(content or b"", np.uint8))
+    frozen = memoryview(content or b"").toreadonly()  # as that of lists is, so that kernels are compiled once
+    return Texts(offsets, np.frombuffer(frozen, np.uint8))
 
 
 def _cast_text(column: Any, pc: Any) -> Any:

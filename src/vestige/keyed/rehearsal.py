@@ -28,7 +28,7 @@ _STEPS = 12
 
 
 def rehearse(policy: Policy, retention: int | None, *, is_timed: bool = False) -> None:
-    """Take rows of one key over several batches, write them, and answer; and erase what is too old.
+    """Take rows of one key over several batches, write them, and answer; read them again; and erase what is too old.
 
     Args:
         policy: the policy of the streams.
@@ -44,12 +44,16 @@ def rehearse(policy: Policy, retention: int | None, *, is_timed: bool = False) -
     with MemoryStore() as store:
         streams = KeyedStreams(policy, retention=used, max_age=age, seed=AuditSeed(0), store=store.family())
         for part in (rows[:1], rows[1 : used + 1], rows[used + 1 :]):  # one row, several batches, and from what is held
-            streams.extend(["a"] * len(part), part)
+            streams.extend(["a"] * len(part), part, subjects=["p"] * len(part))
             streams.flush()
         streams.estimates(["a"])
         streams.counts(["a"])
         if is_timed:
             _take_over_hours(streams, rows)
+        # the next process reads what this one has written
+        later = KeyedStreams(policy, retention=used, max_age=age, seed=AuditSeed(0), store=store.family())
+        later.extend(["a"], rows[:1], subjects=["p"])
+        later.flush()
 
 
 def _take_over_hours(streams: KeyedStreams, rows: Floats) -> None:
