@@ -28,7 +28,7 @@ class Unclipped(Private):
 
     @property
     def statistic(self) -> statistics.Limited:
-        assert self.bound is not None
+        assert isinstance(self.bound, float)
         return statistics.Clipped(self._averages, 1_000.0 * self.bound)
 
     def _find_deviation(self, steps: int) -> int:

@@ -88,7 +88,7 @@ class LogMeans(Averages):
     def atoms(self, values: Floats) -> Floats:
         return np.asarray(np.log(values), np.float64)
 
-    def from_averages(self, averages: Floats) -> Floats:
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:  # noqa: ARG002
         return averages
 
     @property

@@ -110,9 +110,15 @@ def test_a_window_says_that_it_is_one(visits: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--epsilon", 1), "--epsilon needs --bound for spent, the largest magnitude of its values; choose it from"),
+        (
+            ("--epsilon", 1),
+            "--epsilon needs --bound for spent, the largest magnitude of its values or both ends; choose it from",
+        ),
         (("--epsilon", 1, "--bound", 2, "--seed", 3), "--seed 3 cannot be used with --epsilon, since whoever knows it"),
-        (("--epsilon", 1, "--bound", "x"), "--bound x is not a number, or a column, an equals sign and a number"),
+        (
+            ("--epsilon", 1, "--bound", "x"),
+            "--bound x is not a number or both ends of a range, with or without a column and an equals sign before",
+        ),
         (("--epsilon", 1, "--bound", "a=1"), "--bound a=1 is for a column that is not read; use one of spent"),
         (("--epsilon", 1, "--bound", 1, "--bound", "spent=2"), "--bound spent=2 is the second one for spent"),
         (("--epsilon", 1, "--bound", -1), "bounds=-1.0 is out of range"),

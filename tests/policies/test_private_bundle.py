@@ -249,9 +249,9 @@ def test_it_is_predicted() -> None:
         ({"bound": 1.0}, "bound=1.0 cannot be used with a Bundle, whose columns need a bound each; use bounds"),
         ({"policy": Mean(), "bound": 1.0, "bounds": (1.0,)}, "bound=1.0 cannot be used with bounds"),
         ({"policy": Mean()}, "bound is missing; give the greatest length of a record"),
-        ({"policy": Mean(2), "bounds": (1.0,)}, r"bounds=.* is not a list of 2 numbers"),
+        ({"policy": Mean(2), "bounds": (1.0,)}, r"bounds=.* is not a list of 2 entries"),
         ({"policy": Mean(), "bounds": (np.inf,)}, "bounds=inf is out of range"),
-        ({"policy": Mean(), "bounds": "all"}, "bounds does not consist of numbers only"),
+        ({"policy": Mean(), "bounds": "all"}, "bounds='all' is not a list of 1 entries"),
         (
             {"policy": Bundle({"a": [Mean(), Extremes()]}), "bounds": BOUNDS},
             "policy has extremes of a, which is not made of averages and cannot have noise; leave it out",

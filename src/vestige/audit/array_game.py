@@ -135,7 +135,7 @@ class ArrayGame:
         policy = self.policy.policy if isinstance(self.policy, Private) else self.policy
         is_plain = isinstance(policy, Mean) and policy.dim == 1 and not policy.spread and policy.half_life is None
         if isinstance(self.policy, Private):
-            is_plain = is_plain and self.policy.bound is not None
+            is_plain = is_plain and isinstance(self.policy.bound, float)
         elif is_plain:
             is_plain = isinstance(policy.encoding, Bits)
         if not is_plain:

@@ -33,9 +33,10 @@ bound_option = click.option(
     "--bound",
     "bounds",
     multiple=True,
-    metavar="[COLUMN=]NUMBER",
-    help="Largest magnitude of values with --epsilon, such as 100 for all columns, or amount=100 for one; values "
-    "beyond are cut off. Choose it from what you know, never from the data.",
+    metavar="[COLUMN=]NUMBER|[COLUMN=]LOW:HIGH",
+    help="Largest magnitude of values with --epsilon, such as 100 for all columns or amount=100 for one; or both ends, "
+    "such as amount=0:200, which needs the noise of half of the range. Values beyond are cut off. Choose it from what "
+    "you know, never from the data.",
 )
 window_option = click.option(
     "--window",

@@ -24,7 +24,7 @@ from vestige.planning import Plan, Row, draw_plan, plan, plan_max_age
 from vestige.planning.table import HEADER, describe, format_row, name_bounds, name_columns, summarize
 from vestige.policies import STATISTICS, Encoded, NamedPolicy
 from vestige.policies.metrics import METRICS, parse_metrics
-from vestige.policies.private import list_unbounded
+from vestige.policies.private import Limit, list_unbounded
 from vestige.sources import FileSource
 from vestige.statistics import Averages
 from vestige.times import format_duration
@@ -274,7 +274,7 @@ def _to_facts(plan: Plan) -> dict[str, object]:
 
 def _read_bound(
     texts: tuple[str, ...], policy: NamedPolicy, columns: tuple[str, ...]
-) -> float | dict[str, float] | None:
+) -> Limit | dict[str, Limit] | None:
     """The bounds by column of metrics; one bound for all columns of another statistic."""
     if not texts or not isinstance(policy, Encoded) or not isinstance(policy.statistic, Averages):
         return None

@@ -265,7 +265,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
       vestige run flights.parquet --column dep_delay --column distance --retention 512 --json
       vestige run flights.csv --metric dep_delay:mean,moments --metric air_time:mean --retention 2048
       vestige run visits.csv --metric 'status:shares[ok,failed]' --metric spent:mean --retention 2048
-      vestige run visits.csv --metric spent:mean,sum --epsilon 1 --bound spent=200 --retention 2000
+      vestige run visits.csv --metric spent:mean,sum --epsilon 1 --bound spent=0:200 --retention 2000
       vestige run flights.csv --statistic regression --column distance --target air_time --retention 1024
       vestige run redis://localhost:6379/0/visits --column spent --retention 512 --store visits.db
       vestige run postgresql://localhost/shop --query "SELECT id, spent FROM visits" --cursor id --column spent

@@ -71,7 +71,7 @@ class Definition:
         standard_error: whether the variance of a mean is kept too.
         epsilon: epsilon of the guarantee of noise; None without noise.
         delta: delta of the guarantee; None for the default.
-        bounds: largest magnitudes of values, as text.
+        bounds: largest magnitudes of values or both ends, as text.
         window: whether to keep a plain window.
         seed: seed of the streams.
         policy: the policy of the streams in the store, if it was not given by options.

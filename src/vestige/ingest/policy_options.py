@@ -13,7 +13,7 @@ from dataclasses import replace
 from vestige.errors import ParameterError
 from vestige.policies import STATISTICS, Bundle, Encoded, Mean, NamedPolicy, Private, Window
 from vestige.policies.metrics import split_options
-from vestige.policies.private import AVERAGED, list_names, list_unbounded
+from vestige.policies.private import AVERAGED, Limit, list_names, list_unbounded
 from vestige.policy import Policy
 from vestige.statistics import Averages
 
@@ -104,7 +104,8 @@ def wrap_policy(
         columns: the names of the columns of a record, targets last.
         epsilon: the epsilon of the guarantee; None without noise.
         delta: the delta of the guarantee; None for the default.
-        bounds: the largest magnitudes of values, each a number or a column, an equals sign and a number.
+        bounds: the largest magnitudes of values, each a number or both ends with a colon between them; or a column, an
+            equals sign and one of these.
         window: whether to keep a window.
 
     Returns:
@@ -154,11 +155,11 @@ def add_standard_error(kept: NamedPolicy, statistic: str) -> Mean:
     return replace(kept, spread=True)
 
 
-def parse_bounds(texts: Sequence[str], columns: Sequence[str], needed: Sequence[str]) -> dict[str, float]:
+def parse_bounds(texts: Sequence[str], columns: Sequence[str], needed: Sequence[str]) -> dict[str, Limit]:
     """Read the bound of each column that needs one.
 
     Args:
-        texts: numbers, or columns with an equals sign and a number.
+        texts: numbers or both ends, or columns with an equals sign and one of these.
         columns: the names of all columns.
         needed: the names of those that need a bound.
 
@@ -171,16 +172,19 @@ def parse_bounds(texts: Sequence[str], columns: Sequence[str], needed: Sequence[
     Example:
         >>> parse_bounds(["100"], ["spent", "status"], ["spent"])
         {'spent': 100.0}
+        >>> parse_bounds(["spent=0:200"], ["spent", "status"], ["spent"])
+        {'spent': (0.0, 200.0)}
     """
-    found: dict[str, float] = {}
+    found: dict[str, Limit] = {}
     for text in texts:
-        name, equals, number = text.rpartition("=")
+        name, equals, ends = text.rpartition("=")
+        low, colon, high = ends.partition(":")
         try:
-            value = float(number)
+            value: Limit = (float(low), float(high)) if colon else float(low)
         except ValueError:
             raise ParameterError(
-                f"--bound {text} is not a number, or a column, an equals sign and a number; write it as 100 or as "
-                "amount=100"
+                f"--bound {text} is not a number or both ends of a range, with or without a column and an equals sign "
+                "before; write it as 100, as 0:200, or as amount=0:200"
             ) from None
         if equals and name not in columns:
             raise ParameterError(f"--bound {text} is for a column that is not read; use one of {', '.join(columns)}")
@@ -193,8 +197,8 @@ def parse_bounds(texts: Sequence[str], columns: Sequence[str], needed: Sequence[
     missing = [column for column in needed if column not in found]
     if missing:
         raise ParameterError(
-            f"--epsilon needs --bound for {', '.join(missing)}, the largest magnitude of its values; choose it from "
-            f"what you know, never from the data, such as --bound {missing[0]}=100"
+            f"--epsilon needs --bound for {', '.join(missing)}, the largest magnitude of its values or both ends; "
+            f"choose it from what you know, never from the data, such as --bound {missing[0]}=100"
         )
     return found
 

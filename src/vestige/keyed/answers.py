@@ -175,9 +175,9 @@ class _Table:
             "value": self._values[self._stream, np.minimum(metric, columns - 1)],
             **{name: nothing.copy() for name in ("standard_error", "lower", "upper")},
             **{name: getattr(self._counts, name)[self._stream] for name in _COUNTS},
-            "as_of": self._counts.t[self._stream],
             "missed": unknown,
         }
+        made["as_of"] = made["t"].copy()
         notes = {int(self._first[row]) + i: text for row, text in self._notes.items() for i in range(columns)}
         problems: dict[int, str] = {}
         for row, rows in self._others.items():

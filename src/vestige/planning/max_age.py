@@ -24,6 +24,7 @@ from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.plan import EXAMPLES, TOLERANCE, find_required, find_target, make_private, rounds_nothing
 from vestige.planning.prediction import predict_with
 from vestige.policies import Encoded, NamedPolicy
+from vestige.policies.private import Limit
 from vestige.random.generators import make_generator
 from vestige.stream.arrivals import read_rows
 from vestige.stream.limits import Limits
@@ -133,7 +134,7 @@ def plan_max_age(
     mean: float | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    bound: float | Mapping[str, float] | None = None,
+    bound: Limit | Mapping[str, Limit] | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> AgePlan:
     """Find what a limit in time alone does to batches, memory and accuracy.
@@ -148,7 +149,7 @@ def plan_max_age(
         mean: without a sample, the distance of the mean from zero; see `plan`.
         epsilon: epsilon of the (epsilon, delta) guarantee of `Private`.
         delta: delta of the (epsilon, delta) guarantee of `Private`.
-        bound: largest magnitude of values, at which `Private` cuts them off; see `plan`.
+        bound: largest magnitude of values, at which `Private` cuts them off, or both ends; see `plan`.
         progress: is called with the share that is done.
 
     Returns:

@@ -28,7 +28,7 @@ from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
 from vestige.planning.requests import note_requests
 from vestige.planning.table import HEADER, describe, format_row, summarize
 from vestige.policies import Bundle, Encoded, Mean, NamedPolicy, Private, Window
-from vestige.policies.private import check_bound, list_unbounded
+from vestige.policies.private import Limit, check_bound, list_unbounded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.statistics import Averages
@@ -161,7 +161,7 @@ def plan(
     mean: float | None = None,
     epsilon: float = 1.0,
     delta: float = 1e-6,
-    bound: float | Mapping[str, float] | None = None,
+    bound: Limit | Mapping[str, Limit] | None = None,
     progress: Callable[[float], None] = lambda _: None,
 ) -> Plan:
     """Find the retention that each policy requires for a target error, or to be within 10% of that of all records.
@@ -179,8 +179,9 @@ def plan(
             `Private`, whose default bound grows with it. Default: 1.
         epsilon: epsilon of the (epsilon, delta) guarantee of `Private`.
         delta: delta of the (epsilon, delta) guarantee of `Private`.
-        bound: largest magnitude of values, at which `Private` cuts them off: a number for all columns, or a mapping of
-            the columns of a bundle. Default: the largest of 50,000 assumed records; with a sample there is no default.
+        bound: largest magnitude of values, at which `Private` cuts them off, or both ends, such as `(0, 200)`: for all
+            columns, or a mapping of the columns of a bundle. Default: the largest of 50,000 assumed records; with a
+            sample there is no default.
         progress: is called with the share that is done.
 
     Returns:
@@ -316,7 +317,7 @@ def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mea
 
 
 def make_private(
-    model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: float | Mapping[str, float] | None
+    model: DataModel, policy: Encoded, epsilon: float, delta: float, bound: Limit | Mapping[str, Limit] | None
 ) -> tuple[Private | None, str]:
     """Make the private policy of the same statistic.
 
@@ -325,7 +326,7 @@ def make_private(
         policy: the policy without noise.
         epsilon: epsilon of the guarantee.
         delta: delta of the guarantee.
-        bound: largest magnitude of values, for all columns or by column; None for that of the assumed records.
+        bound: largest magnitude of values or both ends, for all columns or by column; None for that of assumed records.
 
     Returns:
         The policy and an empty text; or None, and why it cannot be planned.
@@ -350,7 +351,7 @@ def make_private(
 
 
 def _choose_limits(
-    model: DataModel, policy: Encoded, bound: float | Mapping[str, float] | None
+    model: DataModel, policy: Encoded, bound: Limit | Mapping[str, Limit] | None
 ) -> dict[str, Any] | None:
     """The bounds, or the norm where a statistic says nothing of single values; None if they are not known."""
     needed = list_unbounded(policy)
@@ -364,8 +365,8 @@ def _choose_limits(
 
 
 def _choose_bounds(
-    model: DataModel, policy: Encoded, needed: Sequence[int], bound: float | Mapping[str, float] | None
-) -> Mapping[str, float] | tuple[float, ...] | None:
+    model: DataModel, policy: Encoded, needed: Sequence[int], bound: Limit | Mapping[str, Limit] | None
+) -> Mapping[str, Limit] | tuple[Limit, ...] | None:
     """The bounds of those columns that need one, by name where columns have names; None if they are not known."""
     for name, value in bound.items() if isinstance(bound, Mapping) else (("bound", bound),):
         if value is not None:

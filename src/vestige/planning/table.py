@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vestige.markup import format_bytes, format_microseconds, join_notes
 from vestige.policies import NamedPolicy, Private
+from vestige.policies.private import Limit
 
 if TYPE_CHECKING:
     from vestige.planning.plan import Plan, Row
@@ -101,14 +102,14 @@ def _compare(plan: Plan) -> Iterator[str]:
         )
 
 
-def name_bounds(private: Private) -> dict[str, float]:
+def name_bounds(private: Private) -> dict[str, Limit]:
     """Name the bounds of a private policy by the columns that have one.
 
     Args:
         private: the policy.
 
     Returns:
-        The bound of each column.
+        The largest magnitude of each column, or both ends.
     """
     return private.name_bounds(name_columns(private.policy))
 
@@ -116,10 +117,15 @@ def name_bounds(private: Private) -> dict[str, float]:
 def _format_bounds(private: Private) -> str:
     """The bounds of the columns that have one, as a clause."""
     named = name_bounds(private)
-    values = {f"{bound:.3g}" for bound in named.values()}
+    values = {_format_limit(limit) for limit in named.values()}
     if len(values) > 1:
-        return f", bounds {', '.join(f'{name} {bound:.3g}' for name, bound in named.items())}"
+        return f", bounds {', '.join(f'{name} {_format_limit(limit)}' for name, limit in named.items())}"
     return f", bound {values.pop()}" if values else ""
+
+
+def _format_limit(limit: Limit) -> str:
+    """The largest magnitude, or both ends as an option has them."""
+    return ":".join(f"{end:.3g}" for end in (limit if isinstance(limit, tuple) else (limit,)))
 
 
 def name_columns(policy: NamedPolicy) -> tuple[str, ...]:

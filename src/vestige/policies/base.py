@@ -205,7 +205,9 @@ class Encoded(NamedPolicy[E_co]):
         """
         return np.ravel(self.conclude(numbers, worth, float(np.finfo(np.float64).eps)).value)
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> E_co:
+    def conclude_noisy(
+        self, averages: Floats, noise: Noise, worth: float, rounding: float, centres: Floats | float = 0.0
+    ) -> E_co:
         """Conclude the answer from averages with noise, which standard errors then include.
 
         By default they do to first order (the delta method), unless there are more than `MAX_NOISY_NUMBERS` averages.
@@ -215,6 +217,7 @@ class Encoded(NamedPolicy[E_co]):
             noise: the noise in them.
             worth: see `conclude`.
             rounding: see `conclude`.
+            centres: what was subtracted from values before, see `statistics.Averages.from_averages`.
 
         Returns:
             the estimate.
@@ -225,7 +228,7 @@ class Encoded(NamedPolicy[E_co]):
         statistic: statistics.Averages = self.statistic  # type: ignore[assignment]  # else there is no noise
 
         def conclude(at: Floats) -> E_co:
-            return self.conclude(statistic.from_averages(at), worth, rounding)
+            return self.conclude(statistic.from_averages(at, centres), worth, rounding)
 
         made = conclude(averages)
         made = replace(made, notes=tuple(_OUTWEIGHED if ALIKE in note else note for note in made.notes))

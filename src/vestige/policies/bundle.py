@@ -451,7 +451,9 @@ class Bundle(Encoded[BundleEstimate]):
                     found.append(policy.conclude_freely(inner[place], counted))
         return np.concatenate(found)
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> BundleEstimate:
+    def conclude_noisy(
+        self, averages: Floats, noise: Noise, worth: float, rounding: float, centres: Floats | float = 0.0
+    ) -> BundleEstimate:
         """Conclude each answer from the records that have its columns, whose number carries noise too.
 
         What the noise of the share moves all averages over those records by, it moves them by together. There is no
@@ -460,14 +462,21 @@ class Bundle(Encoded[BundleEstimate]):
         answers: dict[str, Estimate | None] = {}
         shares: dict[str, float] = {}
         problems: dict[str, str] = {}
-        for (names, policies), here in zip(self.groups, self.statistic.places, strict=True):
+        of_columns = np.zeros(self.columns) + centres
+        for (names, policies), here, (columns, _) in zip(
+            self.groups, self.statistic.places, self.statistic.parts, strict=True
+        ):
+            about = of_columns[list(columns)]
             off, inner = float(noise.own[here.start]), slice(here.start + 1, here.stop)
             share = shares[",".join(names)] = min(max(float(averages[here.start]), 0.0), 1.0)
             known = share if share > SURE * off else np.inf
             over = averages[inner] / known
             of_over = Noise(noise.own[inner] / known, over * off / known)
             for policy, place in zip(policies, _find_places(policies), strict=True):
-                here_noise = Noise(of_over.own[place], of_over.common[place] * (not isinstance(policy, Sum)))
+                common = of_over.common[place]
+                if isinstance(policy, Sum):  # a total moves with the number of records by its centre alone
+                    common = np.pad(about * off / known, (0, len(common) - len(about)))
+                here_noise = Noise(of_over.own[place], common)
                 name, counted = _name_metric(names, policy), float(round(share * worth))
                 if known == np.inf and not isinstance(policy, Count):
                     answers[name], problems[name] = None, _HIDDEN
@@ -475,7 +484,7 @@ class Bundle(Encoded[BundleEstimate]):
                 count_error = off * worth
                 try:
                     answers[name] = _conclude_noisy(
-                        names, policy, over[place], here_noise, counted, rounding, count_error
+                        names, policy, over[place], here_noise, counted, rounding, count_error, about
                     )
                 except NoAnswerError as problem:
                     answers[name], problems[name] = None, _NOISY.format(problem) if counted > 0.0 else str(problem)
@@ -722,12 +731,13 @@ def _conclude_noisy(
     worth: float,
     rounding: float,
     count_error: float,
+    centres: Floats,
 ) -> Estimate:
     """The same with noise."""
     if not isinstance(policy, Encoded):
         return CountEstimate(worth, count_error)
     _check_count(names, worth)
-    made: Estimate = policy.conclude_noisy(averages, noise, worth, rounding)
+    made: Estimate = policy.conclude_noisy(averages, noise, worth, rounding, centres)
     return made
 
 

@@ -142,15 +142,24 @@ class Correlation(Encoded[CorrelationEstimate]):
         """Give the correlations, beyond 1 where the numbers say so; see `Encoded.conclude_freely`."""
         return self._correlate(numbers)[0].ravel()
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> CorrelationEstimate:  # noqa: ARG002
+    def conclude_noisy(
+        self,
+        averages: Floats,
+        noise: Noise,
+        worth: float,
+        rounding: float,  # noqa: ARG002
+        centres: Floats | float = 0.0,
+    ) -> CorrelationEstimate:
         """Give the matrix, with errors that noise has where it carries a correlation beyond 1 too; see `Encoded`.
 
         Rounding is left out: it is far below the noise, or marked.
         """
-        made = super().conclude_noisy(averages, noise, worth, 0.0)
+        made = super().conclude_noisy(averages, noise, worth, 0.0, centres)
         if NOISE_LEFT_OUT in made.notes:
             return made
-        noisy = noise.propagate(lambda at: self._correlate(self.statistic.from_averages(at))[0].ravel(), averages)
+        noisy = noise.propagate(
+            lambda at: self._correlate(self.statistic.from_averages(at, centres))[0].ravel(), averages
+        )
         sampled = (1.0 - made.value**2) / np.sqrt(worth)
         return replace(made, standard_error=np.hypot(sampled, noisy.reshape(sampled.shape)))
 

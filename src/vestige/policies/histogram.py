@@ -258,7 +258,14 @@ class _Bins(Encoded[HistogramEstimate]):
         off = float(worths @ [part.encoding_error for part in parts])
         return replace(made, encoding_error=off / merged.worth, count_error=off)
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> HistogramEstimate:
+    def conclude_noisy(
+        self,
+        averages: Floats,
+        noise: Noise,
+        worth: float,
+        rounding: float,
+        centres: Floats | float = 0.0,  # noqa: ARG002
+    ) -> HistogramEstimate:
         """Give shares, counts and errors that include the noise; see `Encoded.conclude_noisy`."""
         each = noise.deviations
         return conclude_shares(averages, self.bins, worth, rounding, each, has_counts=self.half_life is None)

@@ -99,7 +99,14 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
         """Find the bins in which each quantile may be, whatever the signs of errors; see `Encoded.conclude_merged`."""
         return self._conclude(merged.numbers, self._find_reach(merged.bound, merged.worth))
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> QuantilesEstimate:
+    def conclude_noisy(
+        self,
+        averages: Floats,
+        noise: Noise,
+        worth: float,
+        rounding: float,
+        centres: Floats | float = 0.0,  # noqa: ARG002
+    ) -> QuantilesEstimate:
         """Find the bins in which each quantile may be with this noise; see `Encoded.conclude_noisy`."""
         off = self._find_reach(bound_rounding(rounding, worth), worth)
         return self._conclude(averages, off + SURE * noise.cumulate()[:-1])

@@ -63,6 +63,8 @@ AVERAGED: tuple[type[NamedPolicy], ...] = (
     LinearRegression,
 )
 """The statistics that are made of averages, so that they can have noise."""
+Limit = float | tuple[float, float]
+"""The largest magnitude of a value, or the least and the largest value."""
 _FINEST = 2**28
 _LARGEST_DEVIATION = 2**30
 _ROOM = 8.0
@@ -97,10 +99,12 @@ class Private(Encoded[E_co]):
             of `Count`.
         bound: what is averaged of a record, as a vector, is shortened to this length if it is longer: the values for a
             mean; which bin they are in for a histogram, whose length is 1; their powers, or the values and products of
-            pairs, for the others. Not for a bundle. Never take it from the data.
-        bounds: in place of `bound`, the largest magnitude of the values of each column; values beyond are cut off. A
-            mapping of the columns of a bundle, or one number for each column. Histograms, shares and counts need none.
-            Never take them from the data.
+            pairs, for the others. Or both ends, such as `(0, 200)`: the least and the largest value of every column, as
+            in `bounds`. Not for a bundle. Never take it from the data.
+        bounds: in place of `bound`, the largest magnitude of the values of each column, or both ends, such as
+            `(0, 200)`; values beyond are cut off. The noise is that of half of the range, so that both ends need half
+            of it or less where values have one sign. A mapping of the columns of a bundle, or one entry for each
+            column. Histograms, shares and counts need none. Never take them from the data.
         epsilon: the epsilon of the (epsilon, delta) guarantee, for a whole record with all its metrics; smaller is more
             private.
         delta: the delta of the (epsilon, delta) guarantee.
@@ -117,6 +121,9 @@ class Private(Encoded[E_co]):
         >>> policy = Private(bound=3.0, epsilon=1.0, delta=1e-6)
         >>> [round(policy.price(batch, variance=0.973), 2) for batch in (64, 512, 4_096)]
         [11.32, 2.29, 1.16]
+        >>> ages = [Private(bound=bound, epsilon=1.0, delta=1e-6) for bound in (100.0, (0, 100))]
+        >>> [round(policy.price(4_096, variance=400.0), 2) for policy in ages]
+        [1.44, 1.11]
         >>> from vestige import Bundle, Shares
         >>> metrics = Bundle({"amount": Mean(), "status": Shares(("ok", "failed"))})
         >>> policy = Private(metrics, bounds={"amount": 100.0}, epsilon=1.0, delta=1e-6)
@@ -131,8 +138,8 @@ class Private(Encoded[E_co]):
     requires_secret_coins: ClassVar[bool] = True
     hides_waiting: ClassVar[bool] = True
     policy: Encoded[E_co] = field(default_factory=Mean)  # type: ignore[arg-type]
-    bound: float | None = field(default=None, kw_only=True)
-    bounds: Mapping[str, float] | Sequence[float] | None = field(
+    bound: Limit | None = field(default=None, kw_only=True)
+    bounds: Mapping[str, Limit] | Sequence[Limit] | None = field(
         default=None, kw_only=True, metadata={"added_later": True}
     )
     epsilon: float = field(kw_only=True)
@@ -182,9 +189,10 @@ class Private(Encoded[E_co]):
     @cached_property
     def statistic(self) -> statistics.Limited:
         """The averages of clipped atoms."""
-        if self.bound is not None:
+        if isinstance(self.bound, float):
             return statistics.Clipped(self._averages, self.bound)
-        return statistics.Bounded(self._averages, tuple(self._list_bounds()), self._steps)
+        bounds, centres = zip(*map(_find_reach, self._list_limits()), strict=True)
+        return statistics.Bounded(self._averages, bounds, self._steps, centres)
 
     @cached_property
     def encoding(self) -> channels.FixedPoint:
@@ -206,8 +214,9 @@ class Private(Encoded[E_co]):
         """Compute how many times as large the mean squared error is as without noise.
 
         Each batch's sums get noise of deviation `2 scale bound` in each of `size` numbers, so that after many batches
-        its share is `4 size scale^2 bound^2 / (batch variance)`. Where there are `bounds`, each number has another
-        variance and another price: `vestige.planning.predict` tells them.
+        its share is `4 size scale^2 bound^2 / (batch variance)`; where `bound` has two ends, half of the range takes
+        its place. Where there are `bounds`, each number has another variance and another price:
+        `vestige.planning.predict` tells them.
 
         Args:
             batch: records in a batch; half of the retention in a stream.
@@ -221,7 +230,8 @@ class Private(Encoded[E_co]):
         """
         if self.bound is None:
             raise ParameterError("price needs bound, one length for a record; use vestige.planning.predict for bounds")
-        return 1.0 + 4.0 * self.statistic.size * self.scale**2 * self.bound**2 / (batch * variance)
+        reach = self.statistic.reach * self.statistic.scales
+        return float(1.0 + 4.0 * self.scale**2 * (reach**2).sum() / (batch * variance))
 
     def noise(self, clock: Clock, waiting: int = 0) -> float:
         """Compute the deviation of the noise in each number: that of all updates, over the records that count.
@@ -254,7 +264,7 @@ class Private(Encoded[E_co]):
     @property
     def is_identity(self) -> bool:
         """Whether the answer is the encoded numbers themselves."""
-        return self.bound is not None and self.policy.is_identity
+        return isinstance(self.bound, float) and self.policy.is_identity
 
     @property
     def answered_means(self) -> int:
@@ -269,21 +279,21 @@ class Private(Encoded[E_co]):
         """Make a table of an answer; see `Encoded.report`."""
         return self.policy.report(estimate, columns)
 
-    def name_bounds(self, columns: Sequence[str]) -> dict[str, float]:
+    def name_bounds(self, columns: Sequence[str]) -> dict[str, Limit]:
         """Name the bounds of columns.
 
         Args:
             columns: the names of the columns of a record, targets last.
 
         Returns:
-            the bounds by column, of those that have one; empty with `bound`.
+            the largest magnitude or both ends by column, of those that have one; empty where `bound` is a length.
 
         Example:
             >>> Private(Mean(), bounds=[100.0], epsilon=1.0, delta=1e-6).name_bounds(["spent"])
             {'spent': 100.0}
         """
-        given = zip(columns, self._list_bounds(), strict=True)
-        return {column: bound for column, bound in given if np.isfinite(bound)}
+        given = zip(columns, self._list_limits(), strict=True)
+        return {column: limit for column, limit in given if limit is not None}
 
     def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
         """Draw records to plan with; see `Encoded.draw_rows`."""
@@ -357,11 +367,15 @@ class Private(Encoded[E_co]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> E_co:
         """Give what the policy concludes from the averages; see `Encoded.conclude`."""
-        return self.policy.conclude(self._averages.from_averages(numbers * self.statistic.scales), worth, rounding)
+        return self.policy.conclude(self._read_averages(numbers), worth, rounding)
 
     def conclude_freely(self, numbers: Floats, worth: float) -> Floats:
         """Give what the policy concludes from the averages, beyond limits; see `Encoded.conclude_freely`."""
-        return self.policy.conclude_freely(self._averages.from_averages(numbers * self.statistic.scales), worth)
+        return self.policy.conclude_freely(self._read_averages(numbers), worth)
+
+    def _read_averages(self, numbers: Floats) -> Floats:
+        """The numbers that the policy tracks, from those that are encoded."""
+        return self._averages.from_averages(numbers * self.statistic.scales, self._centres)
 
     def _conclude_for(self, numbers: Floats, worth: float, rounding: float, clock: Clock, retained: Records) -> E_co:
         """What the policy concludes, with the noise that was added."""
@@ -370,7 +384,8 @@ class Private(Encoded[E_co]):
     def _conclude_with(self, numbers: Floats, noise: float, worth: float, rounding: float) -> E_co:
         """What the policy concludes from numbers with this noise in each."""
         scales = self.statistic.scales
-        return self.policy.conclude_noisy(numbers * scales, Noise(noise * scales, 0.0 * scales), worth, rounding)
+        of_numbers = Noise(noise * scales, 0.0 * scales)
+        return self.policy.conclude_noisy(numbers * scales, of_numbers, worth, rounding, self._centres)
 
     def _find_noise(self, clock: Clock, retained: Records) -> float:
         """The standard deviation of the noise in each number."""
@@ -462,43 +477,60 @@ class Private(Encoded[E_co]):
             if names or self.bounds is not None:
                 what = "a Bundle, whose columns need a bound each" if names else "bounds"
                 raise ParameterError(f"bound={self.bound} cannot be used with {what}; use bounds alone")
-            check_bound("bound", self.bound, self.policy)
+            object.__setattr__(self, "bound", check_bound("bound", self.bound, self.policy, keeps_ends=True))
+        if isinstance(self.bound, float):
             if self.bound < 1.0 and list_unbounded(self.policy) == ():
                 raise ParameterError(
                     f"bound={self.bound} is below 1, the length of an indicator, and makes all shares smaller; use "
                     "bounds=(), since shares need no bound"
                 )
             return
-        object.__setattr__(self, "bounds", _normalize_bounds(self.bounds, self.policy))
-        needed, given = list_unbounded(self.policy), np.isfinite(list(self._list_bounds()))
+        if self.bound is None:
+            object.__setattr__(self, "bounds", _normalize_bounds(self.bounds, self.policy))
+        needed, given = list_unbounded(self.policy), [limit is not None for limit in self._list_limits()]
         if needed is None:
             raise ParameterError(
-                f"policy={self.policy!r} does not say how far a value moves it; use bound in place of bounds"
+                f"policy={self.policy!r} does not say how far a value moves it; use bound, the length of a record"
             )
+        what = "bounds" if self.bound is None else "bound"
         unused = [column for column in np.flatnonzero(given).tolist() if column not in needed]
         if unused:
             of = f" of {names[unused[0]]}" if names else ""
-            raise ParameterError(f"bounds{of} is not needed, since its statistics are shares or counts; leave it out")
+            raise ParameterError(f"{what}{of} is not needed, since its statistics are shares or counts; leave it out")
         missing = [column for column in needed if not given[column]]
         if missing and names:
             raise ParameterError(
                 f"bounds has no bound of {', '.join(names[column] for column in missing)}; give the largest magnitude "
-                "of the values of each column, from what you know and not from the data, such as "
+                "of the values of each column or both ends, from what you know and not from the data, such as "
                 f"bounds={{{names[missing[0]]!r}: 100.0}}"
             )
         if missing:
             raise ParameterError(
                 "bound is missing; give the greatest length of a record, from what you know and not from the data, "
-                "such as bound=100.0, or bounds with the largest magnitude of the values of each column"
+                "such as bound=100.0, or bounds with the largest magnitude or both ends of the values of each column"
+            )
+        fixed: list[int] = self.statistic.find_fixed()  # type: ignore[attr-defined]  # Bounded
+        if fixed:
+            of = f" of {names[fixed[0]]}" if names else ""
+            raise ParameterError(
+                f"{what}{of} has two ends, {list(self._list_limits())[fixed[0]]}, but its statistic has no means, so "
+                "that nothing can be counted from the middle between them; use the largest magnitude"
             )
 
-    def _list_bounds(self) -> Iterator[float]:
-        """The bound of each column, infinite where there is none."""
+    def _list_limits(self) -> Iterator[Limit | None]:
+        """The largest magnitude or both ends of each column, None where there is none."""
         names, given = self.policy.column_names, self.bounds or ()
         if names:
-            known: dict[str, float] = dict(given)  # type: ignore[arg-type]  # pairs; see _normalize_bounds
-            return (known.get(name, np.inf) for name in names)
-        return iter(given or [np.inf] * self.policy.columns)  # type: ignore[arg-type]
+            known: dict[str, Limit] = dict(given)  # type: ignore[arg-type]  # pairs; see _normalize_bounds
+            return map(known.get, names)
+        if isinstance(self.bound, tuple):
+            return iter([self.bound] * self.policy.columns)
+        return iter(given or [None] * self.policy.columns)  # type: ignore[arg-type, list-item]
+
+    @property
+    def _centres(self) -> Floats | float:
+        """The middle between both ends of each column, from which its values are counted."""
+        return np.array(self.statistic.centres) if isinstance(self.statistic, statistics.Bounded) else 0.0
 
     @property
     def _steps(self) -> int:
@@ -570,27 +602,47 @@ def list_unbounded(policy: Encoded) -> tuple[int, ...] | None:
     return None if found is None else tuple(found)
 
 
-def check_bound(name: str, number: object, policy: Encoded) -> float:
-    """Return a bound if its powers are neither too small nor too large for the policy.
+def check_bound(name: str, given: object, policy: Encoded, *, keeps_ends: bool = False) -> Limit:
+    """Return a bound, or both ends of one, if powers of it are neither too small nor too large for the policy.
 
     Args:
         name: name of the parameter, for the error.
-        number: the bound.
+        given: the bound, or its ends.
         policy: the policy, whose largest value it may not exceed either.
+        keeps_ends: whether ends that are as far from zero remain two; else they become one number.
 
     Returns:
-        The bound as a float.
+        The bound as a float, or its ends.
 
     Raises:
         ParameterError: it is out of range.
 
     Example:
-        >>> check_bound("bound", 100, Mean())
-        100.0
+        >>> check_bound("bound", 100, Mean()), check_bound("bound", (0, 200), Mean())
+        (100.0, (0.0, 200.0))
     """
     largest = min(_MAX_BOUND, policy.max_magnitude)
-    remedy = f"the largest magnitude, from {1.0 / largest:g} to {largest:g}, that does not depend on the data"
-    return check_float(name, number, lambda n: 1.0 / largest <= n <= largest, remedy)
+    within = f"from {1.0 / largest:g} to {largest:g}, that does not depend on the data"
+    if not isinstance(given, tuple | list | np.ndarray):
+        remedy = f"the largest magnitude, {within}; or both ends, such as (0, 200)"
+        return check_float(name, given, lambda n: 1.0 / largest <= n <= largest, remedy)
+    ends = check_floats(name, given)
+    low, high = ends.tolist() if ends.shape == (2,) else (0.0, 0.0)
+    if not (-largest <= low < high <= largest and _find_reach((low, high))[0] >= 1.0 / largest):
+        raise ParameterError(
+            f"{name}={show_value(given)} is not a range; give both ends, the least and the largest value, up to "
+            f"{largest:g} from zero and {2.0 / largest:g} apart or more, such as (0, 200), not taken from the data"
+        )
+    return high if low == -high and not keeps_ends else (low, high)
+
+
+def _find_reach(limit: Limit | None) -> tuple[float, float]:
+    """How far values may be from their centre, infinite without a limit; and the centre."""
+    if not isinstance(limit, tuple):
+        return np.inf if limit is None else limit, 0.0
+    low, high = limit
+    centre = low / 2.0 + high / 2.0
+    return max(high - centre, centre - low), centre
 
 
 def _check_parts(bundle: Bundle) -> None:
@@ -611,19 +663,21 @@ def _normalize_bounds(bounds: object, policy: Encoded) -> tuple[object, ...]:
     if bounds is None:
         return ()
     if not names:
-        numbers = check_floats("bounds", bounds)
-        if numbers.ndim != 1 or len(numbers) not in (0, columns):
-            raise ParameterError(f"bounds={show_value(bounds)} is not a list of {columns} numbers; give one a column")
-        for number in numbers.tolist():
-            check_bound("bounds", number, policy)
-        return tuple(numbers.tolist())
+        if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) not in (0, columns):
+            raise ParameterError(
+                f"bounds={show_value(bounds)} is not a list of {columns} entries; give one a column, a number or both "
+                "ends, such as bounds=[(0, 200)]"
+            )
+        return tuple(check_bound("bounds", each, policy) for each in bounds)
     pairs = tuple(bounds.items()) if isinstance(bounds, Mapping) else bounds
     if not isinstance(pairs, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
         raise ParameterError(
-            f"bounds={show_value(bounds)} is not a mapping of columns to numbers; pass one, such as {{'amount': 100.0}}"
+            f"bounds={show_value(bounds)} is not a mapping of columns to numbers or both ends; pass one, such as "
+            "{'amount': 100.0, 'age': (0, 120)}"
         )
-    for name, number in pairs:
+    known: dict[object, Limit] = {}
+    for name, given in pairs:
         if name not in names:
             raise ParameterError(f"bounds has {name!r}, which is not a column; the columns are {', '.join(names)}")
-        check_bound(f"bounds[{name!r}]", number, policy)
-    return tuple((name, float(dict(pairs)[name])) for name in names if name in dict(pairs))
+        known[name] = check_bound(f"bounds[{name!r}]", given, policy)
+    return tuple((name, known[name]) for name in names if name in known)

@@ -141,9 +141,11 @@ class Sum(Encoded[SumEstimate]):
         total, off = (_add_up([getattr(part, name) for part in parts]) for name in ("value", "encoding_error"))
         return replace(made, value=total, mean=total / merged.worth, encoding_error=off)
 
-    def conclude_noisy(self, averages: Floats, noise: Noise, worth: float, rounding: float) -> SumEstimate:
+    def conclude_noisy(
+        self, averages: Floats, noise: Noise, worth: float, rounding: float, centres: Floats | float = 0.0
+    ) -> SumEstimate:
         """Give the totals without bounds, which do not hold with noise; see `Encoded.conclude_noisy`."""
-        return replace(super().conclude_noisy(averages, noise, worth, rounding), has_noise=True)
+        return replace(super().conclude_noisy(averages, noise, worth, rounding, centres), has_noise=True)
 
 
 def _add_up(numbers: Sequence[float | Floats]) -> float | Floats:

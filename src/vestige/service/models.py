@@ -85,7 +85,7 @@ class Definition(BaseModel):
     epsilon: _Number | None = Field(None, description="Epsilon of the guarantee of noise.")
     delta: _Number | None = Field(None, description="Delta of the guarantee.")
     bounds: _Text | Annotated[list[_Text], Field(max_length=256)] | None = Field(
-        None, description="Largest magnitudes of values, such as spent=100."
+        None, description="Largest magnitudes of values, such as spent=100, or both ends, such as spent=0:200."
     )
     window: bool | None = Field(None, description="Whether to keep a plain window.")
     seed: Annotated[int, Field(ge=0, le=1 << 53)] | None = Field(None, description="Seed of the streams.")

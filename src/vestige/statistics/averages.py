@@ -47,9 +47,14 @@ class Mean(Averages):
         """Give the values themselves; see `Averages.atoms`."""
         return values
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: the means do."""
+        return True
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Give the averages themselves; see `Averages.from_averages`."""
-        return averages
+        return averages + centres
 
     def find_extent(self, bounds: Floats) -> Extent:
         """Find the bounds themselves; see `Averages.find_extent`."""

@@ -150,12 +150,14 @@ class Bounded(Limited):
     parts of it.
 
     Attributes:
-        bounds: the largest magnitude of the values of each column; infinite where a statistic needs none.
+        bounds: the largest distance of the values of each column from its centre; infinite where none is needed.
         steps: the number of steps of the grid.
+        centres: the centre of each column; empty if all are zero.
     """
 
     bounds: tuple[float, ...]
     steps: int
+    centres: tuple[float, ...] = ()
 
     @property
     def reach(self) -> float:
@@ -180,7 +182,7 @@ class Bounded(Limited):
 
     def limit_atoms(self, values: Floats) -> Floats:
         """Compute the atoms of the values within the bounds, in the units of the noise; see `Limited.limit_atoms`."""
-        return self.of.limit_atoms(values, np.array(self.bounds)) / self.scales
+        return self.of.limit_atoms(values, np.array(self.bounds), np.array(self._centres)) / self.scales
 
     def sum_on_grid(self, values: Floats, present: Bools, steps: int, sums: Ints) -> int:
         """Sum the atoms, each between whole limits of its own; see `Limited.sum_on_grid`."""
@@ -203,6 +205,19 @@ class Bounded(Limited):
             if not np.isfinite(extent.magnitudes).all():
                 found |= {column for column in columns if not np.isfinite(self.bounds[column])}
         return sorted(found)
+
+    def find_fixed(self) -> list[int]:
+        """Find the columns that have a centre beside zero, and a statistic that takes none.
+
+        Returns:
+            the columns, counted from 0.
+        """
+        fixed = (column for columns, part in self._split() if not part.takes_centres for column in columns)
+        return sorted({column for column in fixed if self._centres[column]})
+
+    @property
+    def _centres(self) -> tuple[float, ...]:
+        return self.centres or (0.0,) * len(self.bounds)
 
     @cached_property
     def _groups(self) -> tuple[_Group, ...]:

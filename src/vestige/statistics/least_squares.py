@@ -153,9 +153,14 @@ class LeastSquares(Averages):
         errors = np.concatenate((np.zeros(of_products.shape[1]), slopes.ravel(), noise))
         return errors, np.concatenate((of_products, of_slopes.reshape(n, -1), 2.0 * np.abs(left) * of_left), axis=1)
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: with an intercept."""
+        return self.intercept
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Compute the fit; a variance of predictors that noise made negative counts as zero."""
-        centred = np.array(self._products.from_averages(averages))
+        centred = np.array(self._products.from_averages(averages, centres))
         raw = self.fit(centred)
         sizes, axes = np.linalg.eigh(raw.predictors)
         means = (self.dim + self.outputs) * self.intercept

@@ -139,10 +139,16 @@ class Moments(Averages):
         variance = max(float(numbers[1]), 0.0)
         return np.array([math.sqrt(math.prod(range(1, 2 * p, 2)) * variance**p) for p in range(1, self.order + 1)])
 
-    def from_averages(self, averages: Floats) -> Floats:
-        """Compute the moments about the mean from those about zero; see `Averages.from_averages`."""
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: those about the mean do."""
+        return True
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
+        """Compute the moments about the mean from those about a centre; see `Averages.from_averages`."""
         raw, mean = (1.0, *averages.tolist()), float(averages[0])
         tracked = np.array(averages)
+        tracked[:1] += centres
         for p in range(2, self.order + 1):
             tracked[p - 1] = math.fsum(math.comb(p, j) * raw[j] * (-mean) ** (p - j) for j in range(p + 1))
         return tracked
@@ -260,10 +266,15 @@ class Products(Averages):
         variances[first[alike]] = np.maximum(products[alike], 0.0)
         return variances
 
-    def from_averages(self, averages: Floats) -> Floats:
-        """Compute the products about the means from those about zero; see `Averages.from_averages`."""
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: with the means."""
+        return self.centred
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
+        """Compute the products about the means from those about centres; see `Averages.from_averages`."""
         if not self.centred:
             return averages
         first, second = _split_pairs(self.pairs)
         means, products = averages[: self.columns], averages[self.columns :]
-        return np.concatenate((means, products - means[first] * means[second]))
+        return np.concatenate((means + centres, products - means[first] * means[second]))

@@ -67,19 +67,25 @@ class Present(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute whether the values are there, then the atoms of the other statistic; see `Averages.atoms`."""
-        return self.limit_atoms(values, np.full(values.shape[1], np.inf))
+        everywhere = np.zeros(values.shape[1])
+        return self.limit_atoms(values, everywhere + np.inf, everywhere)
 
-    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+    def limit_atoms(self, values: Floats, bounds: Floats, centres: Floats) -> Floats:
         """Compute the same where values are cut off at bounds; see `Averages.limit_atoms`."""
         present, atoms = find_present(values), np.zeros((len(values), self.size))
         atoms[present, 0] = 1.0
-        atoms[present, 1:] = self.of.limit_atoms(values[present], bounds)
+        atoms[present, 1:] = self.of.limit_atoms(values[present], bounds, centres)
         return atoms
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: as the other statistic."""
+        return self.of.takes_centres
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Compute the numbers of the records that have the values; see `Averages.from_averages`."""
         share = float(averages[0])
-        numbers = self.of.from_averages(averages[1:] / share) if share > 0.0 else np.zeros(self.of.size)
+        numbers = self.of.from_averages(averages[1:] / share, centres) if share > 0.0 else np.zeros(self.of.size)
         return np.concatenate(([share], numbers))
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
@@ -167,20 +173,26 @@ class Joint(Averages):
 
     def atoms(self, values: Floats) -> Floats:
         """Compute the atoms of all parts; see `Averages.atoms`."""
-        return self.limit_atoms(values, np.full(values.shape[1], np.inf))
+        everywhere = np.zeros(values.shape[1])
+        return self.limit_atoms(values, everywhere + np.inf, everywhere)
 
-    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
+    def limit_atoms(self, values: Floats, bounds: Floats, centres: Floats) -> Floats:
         """Compute the atoms of all parts where values are cut off at bounds; see `Averages.limit_atoms`."""
         atoms = np.empty((len(values), self.size))
         for here, columns, part in self._merged:
-            atoms[:, here] = part.limit_atoms(values[:, columns], bounds[columns])
+            atoms[:, here] = part.limit_atoms(values[:, columns], bounds[columns], centres[columns])
         return atoms
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: if those of all parts do."""
+        return all(part.takes_centres for _, part in self.parts)
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Compute the numbers of all parts; see `Averages.from_averages`."""
         numbers = np.empty(self.size)
-        for here, _, part in self._merged:
-            numbers[here] = part.from_averages(averages[here])
+        for here, columns, part in self._merged:
+            numbers[here] = part.from_averages(averages[here], centres if np.ndim(centres) == 0 else centres[columns])  # type: ignore[index]
         return numbers
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:

@@ -60,13 +60,18 @@ class PresentMeans(Averages):
         there = np.where(present, values, 0.0)
         return np.stack((present, there, there**2), axis=2).reshape(len(values), self.size)
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: the means do."""
+        return True
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Compute the numbers of the records that have the values; see `Averages.from_averages`."""
         share, total, squares = averages.reshape(-1, 3).T
         some = share > 0.0
         over = np.where(some, share, 1.0)
         mean = total / over
-        return _interleave(share, np.where(some, mean, 0.0), np.where(some, squares / over - mean**2, 0.0))
+        return _interleave(share, np.where(some, mean + centres, 0.0), np.where(some, squares / over - mean**2, 0.0))
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the numbers of the records, and how far each moves them; see `Statistic.influence`."""

@@ -105,9 +105,14 @@ class Ratio(Averages):
         """Find that of the products; see `Averages.find_extent`."""
         return _PRODUCTS.find_extent(bounds)
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: both means are known."""
+        return True
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Compute the ratio from averages of values and products, which may carry noise; see `Averages`."""
-        top, bottom, squares, products, spread = map(float, _PRODUCTS.from_averages(averages))
+        top, bottom, squares, products, spread = map(float, _PRODUCTS.from_averages(averages, centres))
         variance = max(spread, 0.0)
         mean = _avoid_zero(bottom, variance)
         if mean == 0.0:

@@ -57,7 +57,7 @@ class Shares(Averages):
         atoms[np.arange(len(values)), bins] = 1.0
         return atoms
 
-    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:  # noqa: ARG002
+    def limit_atoms(self, values: Floats, bounds: Floats, centres: Floats) -> Floats:  # noqa: ARG002
         """Compute which bin each record is in, of its value as it is; see `Averages.limit_atoms`."""
         return self.atoms(values)
 
@@ -65,7 +65,12 @@ class Shares(Averages):
         """Find that of indicators, whatever the values are: two records differ in two of them at most."""
         return Extent(np.ones(self.size), np.zeros(self.size, np.bool_), 2, 1)
 
-    def from_averages(self, averages: Floats) -> Floats:
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms about any centre: they do not depend on one."""
+        return True
+
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:  # noqa: ARG002
         """Give the averages themselves; see `Averages.from_averages`."""
         return averages
 

@@ -241,12 +241,19 @@ class Averages(Statistic):
             the atoms; shape (n, size).
         """
 
+    @property
+    def takes_centres(self) -> bool:
+        """Whether the numbers follow from atoms of values about any centre, as where means are among them."""
+        return False
+
     @abstractmethod
-    def from_averages(self, averages: Floats) -> Floats:
+    def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:
         """Compute the numbers that are tracked from the averages of the atoms, which may carry noise.
 
         Args:
             averages: shape (size,).
+            centres: what was subtracted from the values of each column before; zeros unless `takes_centres`; shape
+                (columns,), or a number for all of them.
 
         Returns:
             the numbers; shape (size,).
@@ -262,19 +269,20 @@ class Averages(Statistic):
         """Find how far differences are from derivatives; see `Statistic.find_influence_errors`."""
         return np.zeros_like(numbers), _DIFFERENCES * np.abs(moves)
 
-    def limit_atoms(self, values: Floats, bounds: Floats) -> Floats:
-        """Compute what is averaged of each record where values are cut off at bounds, if that depends on them.
+    def limit_atoms(self, values: Floats, bounds: Floats, centres: Floats) -> Floats:
+        """Compute what is averaged of each record where values are cut off at bounds about centres, if it matters.
 
         A subclass whose atoms are indicators overrides it: they are within their limits whatever the values are.
 
         Args:
             values: shape (n, columns).
             bounds: see `find_extent`.
+            centres: see `from_averages`.
 
         Returns:
-            the atoms; shape (n, size).
+            the atoms of the distances from the centres; shape (n, size).
         """
-        return self.atoms(np.clip(values, -bounds, bounds))
+        return self.atoms(np.clip(values - centres, -bounds, bounds))
 
     def find_extent(self, bounds: Floats) -> Extent | None:  # noqa: ARG002
         """Find how far apart the atoms of two records can be, whose values are within bounds.
