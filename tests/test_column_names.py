@@ -383,3 +383,20 @@ def test_river_takes_features_by_their_names() -> None:
         x = {"a": float(i % 7), "b": float(i % 5)}
         model.learn_one(x if i % 2 else dict(reversed(x.items())), 2.0 * x["a"] - x["b"])
     assert model.predict_one({"b": 1.0, "a": 1.0}) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ["k/y", "käy", "key", 'k"y'])
+@pytest.mark.parametrize("kind", [JSON, NDJSON])
+def test_a_name_is_found_twice_however_it_is_written(kind: str, name: str) -> None:
+    columns = Columns(("x",), None, None, (name,), None)
+    spelled = [json.dumps(name), json.dumps(name, ensure_ascii=False), json.dumps(name).replace("/", r"\/")]
+    spelled += ['"' + "".join(f"\\u{ord(letter):04X}" for letter in name) + '"', '"\\u006b' + json.dumps(name)[2:]]
+    for one in spelled:
+        for other in spelled:
+            row = f'{{{one}: "a", "x": 1, {other}: "b"}}'
+            with pytest.raises(RefusalError, match="has two values in one row"):
+                read_body(f"[{row}]".encode() if kind == JSON else row.encode(), kind, columns)
+        row = f'{{{one}: "a", "x": 1, "z": {json.dumps(name)}}}'
+        block = read_body(f"[{row}]".encode() if kind == JSON else row.encode(), kind, columns).block
+        assert block.keys is not None
+        assert block.keys.tolist() == ["a"]

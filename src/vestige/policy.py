@@ -20,6 +20,7 @@ from vestige.errors import NoRecordsError, ParameterError
 from vestige.estimate import E_co
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
+from vestige.whole_numbers import WholeNumbers
 
 UNPROTECTED = "noise protects nobody among them, and who also knows the answer before can tell their values"
 """What is said of an answer that counts records which a policy hides otherwise."""
@@ -132,6 +133,17 @@ class Policy(ABC, Generic[E_co]):
     def takes_missing(self) -> bool:
         """Whether a value may be missing, which is nan."""
         return False
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
+        """Say what becomes of whole numbers beyond 2^53, which floats round; by default those are refused that they do.
+
+        Args:
+            column: which value of a record, from 0 on.
+
+        Returns:
+            What becomes of them; see `vestige.whole_numbers`.
+        """
+        return "refused"
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse rows that the policy cannot take; by default it takes all finite numbers up to `max_magnitude`.

@@ -24,6 +24,7 @@ from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.stream import Stream
 from vestige.types import Bools, Floats, Ints
+from vestige.whole_numbers import WholeNumbers
 
 Reply = Bools | float | Floats | bool | tuple[int, Bools] | None
 TOLERANCE = 1e-9
@@ -165,6 +166,9 @@ class _Recorder(Policy):
     @property
     def max_magnitude(self) -> float:
         return self.policy.max_magnitude
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:
+        return self.policy.read_whole_numbers(column)
 
     def check_rows(self, rows: Floats) -> None:
         self.policy.check_rows(rows)

@@ -27,6 +27,7 @@ from vestige.policies.metrics import METRICS, parse_metrics
 from vestige.policies.private import Limit, list_unbounded
 from vestige.sources import FileSource
 from vestige.statistics import Averages
+from vestige.stream.arrivals import read_table
 from vestige.times import format_duration
 from vestige.types import Floats
 
@@ -243,7 +244,7 @@ def _read_sample(source: str, columns: tuple[str, ...], policy: NamedPolicy) -> 
     blocks, count = [], 0
     categories = policy.name_categories(columns)
     for block in FileSource(source, columns, keep_missing=policy.takes_missing, categories=categories).blocks():
-        blocks.append(block.rows)
+        blocks.append(read_table(block.rows, policy))
         count += len(block.rows)
         if count >= _MOST_ROWS:
             click.echo(f"Only the first {_MOST_ROWS:,} rows are used.", err=True)

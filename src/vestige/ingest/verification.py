@@ -231,7 +231,7 @@ def _compare_rows(
     names = find_names(policy, group.terms[0].about)
     held = replace(
         group.find_held(file.path, progress),
-        read=lambda rows: read_table(select_columns(rows, names, policy)[0], policy.columns),
+        read=lambda rows: read_table(select_columns(rows, names, policy)[0], policy),
     )
     comparison = RowComparison(held, pseudonym or str, before.other_key if same_key else progress.furthest)
     different = comparison.find_difference(file.blocks(), progress.furthest)

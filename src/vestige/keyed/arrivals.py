@@ -81,7 +81,7 @@ def read_raw_rows(
     Raises:
         DataError: one of them is not a column, or has another number of entries.
     """
-    table = read_table(rows, rules.policy.columns)
+    table = read_table(rows, rules.policy)
     refused = np.zeros(len(table), np.bool_)
     np.any(~find_fine(table, rules.policy), axis=1, out=refused)
     new = Arrivals(table, numbers=read_numbers(numbers, len(table)))

@@ -701,7 +701,7 @@ class KeyedStreams(Generic[E_co]):
 
     def _read_rows(self, rows: ArrayLike | Iterable[object]) -> Floats:
         """Rows as `extend` reads them: columns by their names, values as the streams hold them."""
-        return read_table(self._select_columns(rows)[0], self._rules.policy.columns)
+        return read_table(self._select_columns(rows)[0], self._rules.policy)
 
     def _name_columns(self, names: tuple[str, ...]) -> None:
         """Name the columns once a row was taken, before the first stream is written."""

@@ -22,7 +22,7 @@ from vestige.channels.layout import find_relative_precision
 from vestige.channels.leading import Leading
 from vestige.clock import Clock
 from vestige.combination import note_restarts, sum_up
-from vestige.errors import NoAnswerError, ParameterError
+from vestige.errors import DataError, NoAnswerError, ParameterError
 from vestige.estimate import Estimate
 from vestige.noise import SURE, Noise
 from vestige.policies.base import Basis, Encoded, check_half_life
@@ -38,6 +38,7 @@ from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
+from vestige.whole_numbers import WholeNumbers
 
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
@@ -63,6 +64,7 @@ _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
 )
+
 _LACKING = "Left out: {:,} of the {:,} combined estimates, with records of this metric but no answer."
 _HIDDEN = "too few records have its columns to tell their number from the noise"
 _SHARES = ("shares", ", or use histogram for shares of numbers")
@@ -264,13 +266,28 @@ class Bundle(Encoded[BundleEstimate]):
 
     @property
     def max_magnitude(self) -> float:
-        """The largest value that all metrics can take."""
-        return min(policy.max_magnitude for _, _, policy in self._list_metrics())
+        """The largest value that all metrics can take, but for those that take whole numbers by codes."""
+        found = [policy for _, _, policy in self._list_metrics()]
+        return min(policy.max_magnitude for policy in [each for each in found if not _is_coded(each)] or found)
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse the rows that a metric refuses; see `Policy.check_rows`."""
         for _, names, policy in self._list_metrics():
-            policy.check_rows(rows[:, [self.column_names.index(name) for name in names]])
+            mine = rows[:, [self.column_names.index(name) for name in names]]
+            if _is_coded(policy) and (beyond := (np.abs(mine) > policy.max_magnitude).any(axis=1)).any():
+                raise DataError(
+                    f"row {int(np.argmax(beyond))} of {len(rows)} (counted from 0) has a float beyond 2^53 in "
+                    f"{names[0]!r}, which may be rounded; pass whole numbers as integers: nothing of this call was "
+                    "taken"
+                )
+            policy.check_rows(mine)
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:
+        """Read those beyond 2^53 as the metrics of the column do, if they agree; see `Policy.read_whole_numbers`."""
+        name = self.column_names[column]
+        metrics = [policy for _, names, policy in self._list_metrics() if name in names]
+        kinds = {policy.read_whole_numbers(0) for policy in metrics if not isinstance(policy, Count)}
+        return kinds.pop() if len(kinds) == 1 else "refused" if kinds else "coded"
 
     def name_categories(self, columns: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:  # noqa: ARG002
         """Name the categories of the columns that are read as text; see `NamedPolicy.name_categories`.
@@ -771,6 +788,10 @@ def _label(metrics: Iterable[tuple[str, Columns, NamedPolicy]]) -> tuple[str, ..
 
 def _name_metric(names: Columns, policy: NamedPolicy) -> str:
     return f"{','.join(names)}:{policy.metric_name or type(policy).__name__.lower()}"
+
+
+def _is_coded(policy: NamedPolicy) -> bool:
+    return not isinstance(policy, Count) and policy.read_whole_numbers(0) == "coded"
 
 
 def _has_categories(group: Group) -> bool:

@@ -23,6 +23,7 @@ from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
 from vestige.validation import check_int
+from vestige.whole_numbers import WholeNumbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +76,10 @@ class Count(NamedPolicy[CountEstimate]):
         """Make the count of records of a number of columns; see `NamedPolicy.from_columns`."""
         refuse_half_life("count", half_life)
         return cls(columns)
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
+        """Take all whole numbers, none of which is looked at; see `Policy.read_whole_numbers`."""
+        return "coded"
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the count; see `NamedPolicy.labels`."""

@@ -24,6 +24,7 @@ from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.stateful import Stateful, check_reserve
 from vestige.types import Floats
 from vestige.validation import check_bool, check_int, parse_count
+from vestige.whole_numbers import SAFE, WholeNumbers
 
 if TYPE_CHECKING:
     from datasketches import cpc_sketch
@@ -64,8 +65,9 @@ class DistinctEstimate(Estimate):
 class Distinct(Stateful[DistinctEstimate]):
     """The number of different values that ever arrived.
 
-    The sketch holds no values, but who knows a value can try whether it would change the sketch: if so, it never
-    arrived. It needs the extra `sketches`.
+    Whole numbers are told apart exactly, also those of 64 bits and more: pass them as integers, since floats beyond
+    2^53, which may be rounded, are refused. The sketch holds no values, but who knows a value can try whether it would
+    change the sketch: if so, it never arrived. It needs the extra `sketches`.
 
     Args:
         buckets: the size of the sketch, a power of two from 16 to 65,536. The standard error is about 0.59 over the
@@ -126,6 +128,15 @@ class Distinct(Stateful[DistinctEstimate]):
     def sketch(self) -> Distinct:
         """The sketch, which does not depend on what its numbers stand for; see `Stateful.sketch`."""
         return replace(self, has_texts=False)
+
+    @property
+    def max_magnitude(self) -> float:
+        """The largest float that is no other number rounded."""
+        return float(SAFE)
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
+        """Keep whole numbers beyond 2^53 apart by codes; see `Policy.read_whole_numbers`."""
+        return "coded"
 
     @property
     def state_bits(self) -> int:

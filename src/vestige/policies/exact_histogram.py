@@ -27,6 +27,7 @@ from vestige.policies.report import Report
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats
 from vestige.validation import check_int
+from vestige.whole_numbers import WholeNumbers
 
 _MAX_BITS = 52
 _FULL = (
@@ -82,6 +83,10 @@ class ExactHistogram(Stateful[HistogramEstimate]):
         """Make the histogram with these edges; see `NamedPolicy.from_options`."""
         refuse_half_life(cls.name, half_life)
         return cls(parse_edges(options))
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
+        """Round whole numbers beyond 2^53 down, which no edge lies between; see `Policy.read_whole_numbers`."""
+        return "floored"
 
     @property
     def state_bits(self) -> int:

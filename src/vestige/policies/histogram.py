@@ -24,6 +24,7 @@ from vestige.policies.rounding import bound_rounding
 from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
 from vestige.validation import show_value
+from vestige.whole_numbers import WholeNumbers, parse_number
 
 MAX_EDGES = 10_000
 """The most edges of a histogram."""
@@ -85,6 +86,10 @@ def check_edges(edges: object) -> tuple[float, ...]:
             f"edges={show_value(edges)} are not the edges of bins; use 1 to {MAX_EDGES:,} finite numbers in ascending "
             "order, such as (0, 10, 20)"
         )
+    if any(edge != exact for edge, exact in zip(made.tolist(), np.asarray(edges, np.object_).tolist(), strict=True)):
+        raise ParameterError(
+            f"edges={show_value(edges)} have a whole number beyond 2^53 that no float holds; use another"
+        )
     return tuple(made.tolist())
 
 
@@ -105,7 +110,7 @@ def parse_edges(options: Sequence[str]) -> tuple[float, ...]:
         (0.0, 2.5)
     """
     try:
-        return tuple(float(text) for text in options)
+        return tuple(parse_number(text) for text in options)
     except ValueError:
         raise ParameterError(
             f"edges={','.join(options)} has an edge that is not a number; use numbers, such as 0,10,20"
@@ -226,6 +231,10 @@ class _Bins(Encoded[HistogramEstimate]):
     def statistic(self) -> statistics.Shares:
         """The shares."""
         return statistics.Shares(self.edges_between)
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
+        """Round whole numbers beyond 2^53 down, which no edge lies between; see `Policy.read_whole_numbers`."""
+        return "floored"
 
     @property
     def is_identity(self) -> bool:

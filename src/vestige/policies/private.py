@@ -49,6 +49,7 @@ from vestige.random.keys import SECRET_WORDS
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import check_float, check_floats, show_value
+from vestige.whole_numbers import WholeNumbers
 
 AVERAGED: tuple[type[NamedPolicy], ...] = (
     Mean,
@@ -166,6 +167,10 @@ class Private(Encoded[E_co]):
     def unwrap(self) -> Encoded[E_co]:
         """Give the policy without noise."""
         return self.policy
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:
+        """Read them as the policy does; see `Policy.read_whole_numbers`."""
+        return self.policy.read_whole_numbers(column)
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse the rows that the policy refuses; see `Policy.check_rows`."""

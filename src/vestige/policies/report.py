@@ -74,11 +74,11 @@ def make_plain_report(estimate: Estimate, labels: Sequence[str] = ()) -> Report:
     return Report("answer", ("value", "estimate"), rows, {"value": np.asarray(estimate.value).tolist()})
 
 
-def format_label(value: float) -> str:
+def format_label(value: float | str) -> str:
     """Format a number that identifies something, such as the edge of a bin: different numbers, different texts.
 
     Args:
-        value: the number.
+        value: the number, or a text in its place.
 
     Returns:
         the exact digits of a whole number below 1e21, otherwise the fewest digits that stand for no other number.
@@ -87,6 +87,8 @@ def format_label(value: float) -> str:
         >>> format_label(1700000000001.0), format_label(0.1)
         ('1700000000001', '0.1')
     """
+    if isinstance(value, int | str):
+        return str(value)
     number = float(value)
     return str(int(number)) if number.is_integer() and abs(number) < _LARGEST_WHOLE else repr(number)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vestige.errors import ParameterError
 from vestige.estimate import Estimate
@@ -24,6 +25,7 @@ from vestige.policies.report import Remark, Report, format_label
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats, Ints
 from vestige.validation import check_int, parse_count
+from vestige.whole_numbers import SAFE, WholeNumbers, decode_all
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,13 +34,14 @@ class TopKEstimate(Estimate):
 
     Attributes:
         value: the values, the most frequent one first, by the upper bounds of their counts; k of them, or fewer if
-            fewer have arrived.
+            fewer have arrived. Where there is a whole number beyond 2^53 among them they are objects: ints, floats, and
+            texts that say the hash of a number.
         lower: each has arrived at least this often; shape (values,).
         upper: each has arrived at most this often.
         others: no value that is not listed has arrived more often than this.
     """
 
-    value: Floats
+    value: NDArray[Any]
     lower: Ints
     upper: Ints
     others: int
@@ -58,7 +61,10 @@ class TopKEstimate(Estimate):
 class TopK(Stateful[TopKEstimate]):
     """The most frequent values of every record that ever arrived, with bounds of their counts that hold for certain.
 
-    Values are numbers. They are kept in the clear after their records have been erased, rare ones among them.
+    Values are numbers. Whole numbers from 2^53 to below 4.59 10^18 are listed as they are; those that are larger, or
+    negative and beyond 2^53, are told apart by the 53 bits of a hash, and listed by it. Pass them as integers, since
+    floats beyond 2^53, which may be rounded, are refused. Values are kept in the clear after their records have been
+    erased, rare ones among them.
 
     Args:
         k: the number of values to answer with.
@@ -114,6 +120,15 @@ class TopK(Stateful[TopKEstimate]):
         return replace(self, k=1)
 
     @property
+    def max_magnitude(self) -> float:
+        """The largest float that is no other number rounded."""
+        return float(SAFE)
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
+        """Keep whole numbers beyond 2^53 apart by codes; see `Policy.read_whole_numbers`."""
+        return "coded"
+
+    @property
     def state_bits(self) -> int:
         """160 bits for each counter."""
         return ENTRY_BITS * self.counters
@@ -160,7 +175,7 @@ class TopK(Stateful[TopKEstimate]):
         order = np.lexsort((values, -lower, -counts))
         listed, rest = order[: self.k], order[self.k :]
         others = max(others, int(counts[rest].max(initial=0)))
-        return TopKEstimate(values[listed], lower[listed], counts[listed], others)
+        return TopKEstimate(decode_all(values[listed]), lower[listed], counts[listed], others)
 
     def report(self, estimate: TopKEstimate, columns: Sequence[str]) -> Report:
         """Make a table of the values; see `NamedPolicy.report`."""

@@ -23,6 +23,7 @@ from vestige.policy import Policy
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
+from vestige.whole_numbers import WholeNumbers
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class Window(Policy[E_co]):
     def unwrap(self) -> Encoded[E_co]:
         """Give the policy whose statistic is computed."""
         return self.policy
+
+    def read_whole_numbers(self, column: int) -> WholeNumbers:
+        """Read them as the policy does; see `Policy.read_whole_numbers`."""
+        return self.policy.read_whole_numbers(column)
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse the rows that the policy refuses; see `Policy.check_rows`."""

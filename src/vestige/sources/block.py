@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vestige.stream.frames import NamedRows
-from vestige.types import Floats, Ints, Times
+from vestige.types import Ints, Times
 
 Texts = NDArray[np.object_]
 
@@ -23,7 +24,8 @@ class Block:
     """Consecutive rows of a source.
 
     Attributes:
-        rows: values of the complete rows, in order; shape (n, columns).
+        rows: values of the complete rows, in order; shape (n, columns). Floats, or, if there are whole numbers beyond
+            2^53 among them, whole numbers or objects, which a stream reads as its policy takes them.
         numbers: number of each of these rows in the source, from 1 up and increasing; shown in messages.
         positions: position of the source after each of these rows; see `vestige.sources.Source`.
         skipped: number of rows that were left out because a value, a time or a key was missing.
@@ -45,7 +47,7 @@ class Block:
         [('', [1.5, 2.5])]
     """
 
-    rows: Floats
+    rows: NDArray[Any]
     numbers: Ints
     positions: Sequence[bytes]
     read: int
@@ -61,7 +63,7 @@ class Block:
     unfinished: bool = False
     columns: tuple[str, ...] = ()
 
-    def select_rows(self, chosen: Ints) -> Floats | NamedRows:
+    def select_rows(self, chosen: Ints) -> NDArray[Any] | NamedRows:
         """Select rows for a stream, which finds their columns by these names.
 
         Args:

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyarrow import compute
 
 from vestige.errors import SourceError
@@ -23,8 +25,11 @@ from vestige.sources.positions import FilePositions
 from vestige.sources.protocol import Unit
 from vestige.sources.timestamps import ACCEPTED, find_unreadable, normalize_text, parse_times
 from vestige.types import Bools, Floats, Ints
+from vestige.whole_numbers import SAFE, is_wide, parse_number, stack_columns
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+WRITTEN = pa.large_binary()
+"""Type of a column of numbers, as they are written, in which some are whole numbers that floats do not hold."""
 BOOLEANS = ("false", "true")
 """Categories of a column of booleans."""
 Batches = tuple[pa.RecordBatch, pa.RecordBatch]
@@ -98,7 +103,7 @@ def make_block(
         SourceError: a value cannot be read.
     """
     numbers, texts = batches
-    table = _read_values(numbers, texts, columns, start)
+    table, exact = _read_values(numbers, texts, columns, start)
     times = None if columns.time is None else _read_times(texts, columns.time, columns.time_unit, start)
     subjects = None if columns.subject is None else _read_texts(texts, columns.subject, start)
     groups = _read_keys(texts, columns.by, start) if columns.by else None
@@ -108,7 +113,7 @@ def make_block(
     keys, codes = (None, None) if groups is None else _encode_texts(groups, complete)
     rows = start + 1 + np.flatnonzero(complete)
     return Block(
-        rows=np.ascontiguousarray(table[complete]),
+        rows=np.ascontiguousarray((table if exact is None else exact)[complete]),
         numbers=rows,
         positions=FilePositions(rows, identity),
         read=start + len(table),
@@ -142,9 +147,14 @@ def copy_to_arrow(block: bytes) -> pa.BufferReader:
     return pa.BufferReader(memory.getvalue())
 
 
-def _read_values(batch: pa.RecordBatch, texts: pa.RecordBatch, columns: Columns, start: int) -> Floats:
-    """Read the values of a record as floats, nan where missing; shape (n, columns)."""
-    arrays = []
+def _read_values(
+    batch: pa.RecordBatch, texts: pa.RecordBatch, columns: Columns, start: int
+) -> tuple[Floats, NDArray[Any] | None]:
+    """Read the values of a record as floats, nan where missing, shape (n, columns); and as whole numbers beyond 2^53.
+
+    The second is None if there are no such numbers, which a stream reads as its policy takes them.
+    """
+    arrays, exact = [], dict[int, NDArray[Any]]()
     for name in columns.numbers:
         if name in columns.categories:
             text, known = _read_texts(texts, name, start), columns.categories[name]
@@ -152,17 +162,93 @@ def _read_values(batch: pa.RecordBatch, texts: pa.RecordBatch, columns: Columns,
             continue
         column = batch.column(name)
         kind = column.type
+        if kind == WRITTEN:
+            exact[len(arrays)] = made = np.array([_parse(text) for text in column.to_pylist()], np.object_)
+            arrays.append(np.array([np.nan if value is None else _to_float(value) for value in made]))
+            continue
         if not any(is_kind(kind) for is_kind in _NUMERIC):
             raise SourceError(
                 f"column {name!r} is not numeric in rows {start + 1} to {start + len(batch)}; name a numeric column"
             )
         arrays.append(compute.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+        if not pa.types.is_floating(kind) and is_wide(arrays[-1]):
+            is_plain = pa.types.is_integer(kind) and not column.null_count
+            exact[len(arrays) - 1] = column.to_numpy() if is_plain else np.array(column.to_pylist(), np.object_)
     table = np.column_stack(arrays).astype(np.float64)
     infinite = np.isinf(table).any(axis=1)
     if infinite.any():
         row = start + int(np.argmax(infinite)) + 1
         raise SourceError(f"row {row} has an infinite value; drop or fill such rows first")
-    return table
+    if not exact:
+        return table, None
+    return table, stack_columns([exact.get(place, column) for place, column in enumerate(arrays)])
+
+
+def write_numbers(values: Sequence[float | None]) -> pa.Array:
+    """Make a column of numbers, as they are written if there are whole ones beyond 2^53 among them.
+
+    Args:
+        values: whole numbers and floats, None where one is missing.
+
+    Returns:
+        Floats, or texts of the type `WRITTEN`.
+
+    Example:
+        >>> write_numbers([1, 2.5, None]).type, write_numbers([2**60 + 1, 2.5, None]).to_pylist()
+        (DataType(double), [b'1152921504606846977', b'2.5', None])
+    """
+    floats = [None if value is None else float(value) for value in values]
+    if not any(isinstance(value, int) and abs(value) > SAFE for value in values):
+        return pa.array(floats, pa.float64())
+    return pa.array([None if value is None else _write(value).encode() for value in values], WRITTEN)
+
+
+def _write(value: float) -> str:
+    """A number as `parse_number` reads it: a float beyond 2^53 has an exponent."""
+    text = repr(value)
+    return f"{text}e0" if isinstance(value, float) and abs(value) > SAFE and "e" not in text else text
+
+
+def keep_whole(numbers: pa.Array, texts: pa.Array) -> pa.Array:
+    """Keep whole numbers beyond 2^53, which floats round, as they are written.
+
+    Args:
+        numbers: floats, null where missing.
+        texts: what they were read from, with points as decimal points.
+
+    Returns:
+        The same numbers: floats, whole numbers, or texts of the type `WRITTEN`.
+
+    Example:
+        >>> keep_whole(pa.array([2.0**60, None]), pa.array(["1152921504606846977", "NA"])).to_pylist()
+        [1152921504606846977, None]
+    """
+    floats = numbers.to_numpy(zero_copy_only=False)
+    if not is_wide(floats):
+        return numbers
+    texts = compute.if_else(compute.is_valid(numbers), texts, None)
+    for kind in (pa.int64(), pa.uint64()):
+        with suppress(pa.ArrowInvalid):
+            return compute.cast(texts, kind)
+    wide, values = np.abs(floats) > SAFE, numbers.to_pylist()
+    for place in np.flatnonzero(wide).tolist():
+        values[place] = parse_number(texts[place].as_py())
+    return write_numbers(values)
+
+
+def _parse(text: bytes | None) -> float | None:
+    """The number that `write_numbers` has written; a SourceError if it is another text."""
+    try:
+        return None if text is None else parse_number(text.decode())
+    except ValueError:
+        raise SourceError("a column is not numeric; name a numeric column") from None
+
+
+def _to_float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf
 
 
 def number_categories(text: pa.Array, categories: Sequence[str]) -> Floats:
@@ -189,7 +275,7 @@ def number_categories(text: pa.Array, categories: Sequence[str]) -> Floats:
     known = compute.index_in(text, value_set=pa.array(categories, pa.string()), skip_nulls=True)
     numbers = [_to_number(name) for name in categories]
     if None not in numbers:
-        found = pa.array([_to_number(each) for each in text.dictionary_encode().dictionary.to_pylist()], pa.float64())
+        found = pa.array([_to_number(each) for each in text.dictionary_encode().dictionary.to_pylist()], pa.string())
         values = found.take(text.dictionary_encode().indices)
         known = compute.coalesce(known, compute.index_in(values, value_set=pa.array(numbers), skip_nulls=True))
     other = compute.if_else(compute.is_valid(normalize_text(text)), len(categories), None)
@@ -234,12 +320,16 @@ def name_columns(names: Sequence[str]) -> str:
     return f"column {names[0]}" if len(names) == 1 else f"one of the columns {', '.join(names)}"
 
 
-def _to_number(text: str | None) -> float | None:
-    """The number that a text is; None if it is not one."""
+def _to_number(text: str | None) -> str | None:
+    """A number in one form, whatever form it is written in; None if it is not one."""
     try:
-        return float(text) if text is not None and "_" not in text else None
+        return repr(_tidy(parse_number(text))) if text is not None and "_" not in text else None
     except ValueError:
         return None
+
+
+def _tidy(number: float) -> float:
+    return float(number) if abs(number) <= SAFE else number
 
 
 def _read_times(batch: pa.RecordBatch, name: str, unit: Unit | None, start: int) -> pa.Array:

@@ -19,9 +19,10 @@ from pyarrow import compute, csv
 
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
-from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow, name_columns
+from vestige.sources.columns import BOOLEANS, Batches, Columns, copy_to_arrow, keep_whole, name_columns
 from vestige.sources.dialect import NOT_UTF8, USUAL, Dialect, suggest_separator
 from vestige.sources.timestamps import find_unreadable, normalize_text
+from vestige.whole_numbers import is_wide
 
 BLOCK, BLOCK_BY = 1 << 20, 1 << 24  # bytes; rows of many streams are read in larger blocks
 _PART = 1 << 19  # bytes of a block that one core parses
@@ -152,7 +153,11 @@ def _parse(
     if rows.startswith(BOM_UTF8):  # Arrow drops one, but here it belongs to a cell
         rows = BOM_UTF8 + rows
     try:
-        return _parse_parts(rows, columns, header, texts, dialect, _PART if plain else len(rows) + 1), texts
+        batches = _parse_parts(rows, columns, header, texts, dialect, _PART if plain else len(rows) + 1)
+        wide = [name for name in columns.floats if name not in texts and _has_wide(batches, name)]
+        if not wide:
+            return batches, texts
+        return _parse(rows, columns, header, read, [*texts, *wide], dialect)
     except pa.ArrowInvalid:  # a row is longer than a part, or wrong; this way its number is known
         try:
             return _parse_parts(rows, columns, header, texts, dialect, len(rows) + 1, threads=False), texts
@@ -162,6 +167,11 @@ def _parse(
                     rows, columns, header, read, columns.names, dialect
                 )  # a number may be written as true or false
             raise _explain_problem(str(problem), columns, header, read) from None
+
+
+def _has_wide(batches: Sequence[pa.RecordBatch], name: str) -> bool:
+    """Whether a column that was read as floats has numbers beyond 2^53, of which whole ones may be rounded."""
+    return any(is_wide(batch.column(name).to_numpy(zero_copy_only=False)) for batch in batches)
 
 
 def _parse_parts(
@@ -206,7 +216,7 @@ def _convert_floats(batch: pa.RecordBatch, columns: Columns, read: int, dialect:
         if not pa.types.is_string(column.type):
             continue
         try:
-            batch = batch.set_column(columns.names.index(name), name, to_floats(column, dialect))
+            batch = batch.set_column(columns.names.index(name), name, read_numbers(column, dialect))
         except pa.ArrowInvalid:
             row = find_unreadable(column, lambda part: to_floats(part, dialect))
             problem = _NOT_A_NUMBER.format(where=f"row {read + row + 1:,}", columns=name_columns([name]))
@@ -221,6 +231,38 @@ def _suggest_decimal(text: str, dialect: Dialect) -> str:
     if dialect.decimal == ".":
         return "; if its numbers have decimal commas, give --decimal ,"
     return "; if its points separate thousands, write it without them; if they are decimal points, give --decimal ."
+
+
+def read_numbers(column: pa.Array, dialect: Dialect = USUAL) -> pa.Array:
+    """Read texts as numbers, whole numbers beyond 2^53 as they are.
+
+    Args:
+        column: column of text.
+        dialect: how numbers are written.
+
+    Returns:
+        The numbers, null where missing; see `to_floats` and `keep_whole`.
+
+    Raises:
+        pyarrow.ArrowInvalid: a text is not a number; do not show what it says, which quotes the text.
+    """
+    return keep_whole(to_floats(column, dialect), normalize_numbers(column, dialect))
+
+
+def normalize_numbers(column: pa.Array, dialect: Dialect) -> pa.Array:
+    """Give texts one form: without blanks around them, null where missing, with points as decimal points.
+
+    Args:
+        column: column of text.
+        dialect: how numbers are written.
+
+    Returns:
+        The texts.
+    """
+    text = normalize_text(column)
+    if dialect.decimal != ".":  # a point is then not part of a number
+        text = compute.replace_substring(compute.replace_substring(text, ".", "?"), dialect.decimal, ".")
+    return text
 
 
 def to_floats(column: pa.Array, dialect: Dialect = USUAL) -> pa.Array:
@@ -240,9 +282,7 @@ def to_floats(column: pa.Array, dialect: Dialect = USUAL) -> pa.Array:
         >>> to_floats(pa.array([" 1.5", "true", "NA"])).to_pylist()
         [1.5, 1.0, None]
     """
-    text = normalize_text(column)
-    if dialect.decimal != ".":  # a point is then not part of a number
-        text = compute.replace_substring(compute.replace_substring(text, ".", "?"), dialect.decimal, ".")
+    text = normalize_numbers(column, dialect)
     lower = compute.utf8_lower(text)
     words = compute.index_in(lower, value_set=pa.array(BOOLEANS), skip_nulls=True)
     numbers = compute.cast(compute.if_else(compute.is_valid(words), None, text), pa.float64())

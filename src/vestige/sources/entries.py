@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import compute
 
 from vestige.sources.block import Block
-from vestige.sources.columns import Columns, make_block
-from vestige.sources.delimited import to_floats
+from vestige.sources.columns import Columns, keep_whole, make_block
+from vestige.sources.delimited import normalize_numbers, to_floats
 from vestige.sources.dialect import USUAL, Dialect
 from vestige.sources.timestamps import parse_times
 
@@ -78,10 +78,10 @@ def _decode(values: Sequence[bytes | None]) -> tuple[pa.Array, bool]:
 def _read_numbers(text: pa.Array, dialect: Dialect) -> tuple[pa.Array, bool]:
     numbers, is_bad = _read_each(text, lambda part: to_floats(part, dialect), pa.float64())
     is_finite = compute.is_finite(numbers)
-    if compute.all(is_finite, min_count=0).as_py():
-        return numbers, is_bad
-    is_infinite = bool(np.isinf(numbers.to_numpy(zero_copy_only=False)).any())
-    return compute.if_else(is_finite, numbers, None), is_bad or is_infinite
+    if not compute.all(is_finite, min_count=0).as_py():
+        is_bad |= bool(np.isinf(numbers.to_numpy(zero_copy_only=False)).any())
+        numbers = compute.if_else(is_finite, numbers, None)
+    return keep_whole(numbers, normalize_numbers(text, dialect)), is_bad
 
 
 def _check_times(column: pa.Array, columns: Columns) -> pa.Array:

@@ -17,11 +17,13 @@ from pyarrow import json
 
 from vestige.errors import SourceError
 from vestige.sources.boundaries import RecordChunks
-from vestige.sources.columns import Batches, Columns, copy_to_arrow, name_columns
+from vestige.sources.columns import WRITTEN, Batches, Columns, copy_to_arrow, name_columns, write_numbers
 from vestige.sources.dialect import NOT_UTF8
+from vestige.whole_numbers import SAFE, is_wide, parse_number
 
 BLOCK = 1 << 24
 _PART = 1 << 22  # bytes of a block that one core parses
+_DECODER = reference.JSONDecoder(parse_int=str, parse_float=str)  # a number as it is written
 
 
 class NotNumberError(ValueError):
@@ -88,11 +90,13 @@ def parse_lines(block: bytes, columns: Columns) -> Batches:
     lines = [line for line in block.split(b"\n") if line.strip()]
     if not all(line.lstrip().startswith(b"{") for line in lines):
         raise ValueError("a line is not an object")  # Arrow takes null for one, or crashes
-    texts = _read_texts(lines, columns) if columns.texts else None
+    texts = _read_texts(block, lines, columns) if columns.texts else None
     if not columns.floats and texts is not None:
         return texts, texts
     try:
         numbers = _read_numbers(block, columns.floats)
+        if any(is_wide(column.to_numpy(zero_copy_only=False)) for column in numbers.columns):
+            numbers = pa.record_batch(_make_numbers(_decode_exactly(lines, columns), columns.floats))
     except pa.ArrowInvalid:
         numbers = _read_booleans(lines, columns)
     if len(numbers) != len(lines):
@@ -116,12 +120,17 @@ def parse_array(content: bytes, columns: Columns) -> Batches:
         ValueError: it cannot be parsed; the text may quote a row, so do not show it.
     """
     text = content.decode()
-    rows = _find_rows(_make_decoder(columns).decode(text))
+    rows = _find_rows(reference.loads(text))
+    if _may_repeat(content, rows, columns.names):
+        rows = _find_rows(_make_decoder(columns).decode(text))
     numbers = _make_numbers(rows, columns.floats)
+    if any(_is_wide(column) for column in numbers.values()):
+        rows = _find_rows(_make_decoder(columns, parse_float=parse_number).decode(text))
+        numbers = _make_numbers(rows, columns.floats)
     if not columns.texts:
         return (pa.record_batch(numbers),) * 2
-    written = _find_rows(_make_decoder(columns, parse_int=str, parse_float=str).decode(text))
-    texts = {name: pa.array([_to_text(row.get(name)) for row in written], pa.string()) for name in columns.texts}
+    written = _find_rows(_DECODER.decode(text))
+    texts = {name: pa.array(_list_texts(written, name), pa.string()) for name in columns.texts}
     batch = pa.record_batch(texts)
     return pa.record_batch(numbers) if numbers else batch, batch
 
@@ -165,6 +174,21 @@ def _read_numbers(block: bytes, names: Sequence[str]) -> pa.RecordBatch:
     return table.combine_chunks().to_batches()[0]
 
 
+def _may_repeat(content: bytes, rows: Sequence[dict[str, object]], names: Sequence[str]) -> bool:
+    """Whether an object may have two values of a name: it is written more often than objects have it, or may be.
+
+    To look first is faster than to let Python look at each object.
+    """
+    has_escapes = b"\\" in content
+    for name in names:
+        count = content.count(reference.dumps(name, ensure_ascii=False).encode())
+        if count > len(rows) or (count < len(rows) and count > sum(name in row for row in rows)):
+            return True
+        if has_escapes and (("/" in name and b"\\/" in content) or (not name.isascii() and b"\\u" in content)):
+            return True
+    return has_escapes and b"\\u00" in content  # a letter that is written as a number
+
+
 def _make_decoder(columns: Columns, **options: Any) -> reference.JSONDecoder:
     """A decoder that refuses an object with two values of a column, of which Python takes the last."""
     wanted = set(columns.names)
@@ -180,6 +204,16 @@ def _make_decoder(columns: Columns, **options: Any) -> reference.JSONDecoder:
     return reference.JSONDecoder(object_pairs_hook=make_row, **options)
 
 
+def _decode_exactly(lines: Sequence[bytes], columns: Columns) -> list[dict[str, object]]:
+    """Objects in which a whole number with zeros after a point is a whole number too."""
+    decoder = _make_decoder(columns, parse_float=parse_number)
+    return [decoder.decode(line.decode()) for line in lines]
+
+
+def _is_wide(column: pa.Array) -> bool:
+    return column.type == WRITTEN or is_wide(column.to_numpy(zero_copy_only=False))
+
+
 def _read_booleans(lines: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
     """Read columns of numbers and booleans, row by row; a ValueError if there are no booleans."""
     decoder, names = _make_decoder(columns), columns.floats
@@ -191,8 +225,8 @@ def _read_booleans(lines: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
 
 
 def _make_numbers(rows: Sequence[dict[str, object]], names: Sequence[str]) -> dict[str, pa.Array]:
-    """Columns of numbers and booleans of JSON as floats."""
-    return {name: pa.array(_list_numbers(rows, name), pa.float64()) for name in names}
+    """Columns of numbers and booleans of JSON."""
+    return {name: write_numbers(_list_numbers(rows, name)) for name in names}
 
 
 def _list_numbers(rows: Sequence[dict[str, object]], name: str) -> list[float | None]:
@@ -206,21 +240,25 @@ def _list_numbers(rows: Sequence[dict[str, object]], name: str) -> list[float | 
 
 
 def _to_number(value: object) -> float | None:
-    """Return a number or a boolean of JSON as a float."""
+    """Return a number or a boolean of JSON; one that no float is near is an OverflowError."""
     if value is not None and not isinstance(value, bool | int | float):
         raise ValueError("not a number")
+    if isinstance(value, int) and abs(value) > SAFE:
+        float(value)
+        return value
     return None if value is None else float(value)
 
 
-def _read_texts(lines: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
+def _read_texts(block: bytes, lines: Sequence[bytes], columns: Columns) -> pa.RecordBatch:
     """Read columns as text, numbers as they are written."""
-    decoder = _make_decoder(columns, parse_int=str, parse_float=str)
-    rows = [decoder.decode(line.decode()) for line in lines]
-    return pa.record_batch(
-        {name: pa.array([_to_text(row.get(name)) for row in rows], pa.string()) for name in columns.texts}
-    )
+    rows = [_DECODER.decode(line.decode()) for line in lines]
+    if _may_repeat(block, rows, columns.texts):
+        decoder = _make_decoder(columns, parse_int=str, parse_float=str)
+        rows = [decoder.decode(line.decode()) for line in lines]
+    return pa.record_batch({name: pa.array(_list_texts(rows, name), pa.string()) for name in columns.texts})
 
 
-def _to_text(value: object) -> str | None:
-    """Return a value of JSON as text; a number is text already."""
-    return value if value is None or isinstance(value, str) else reference.dumps(value)
+def _list_texts(rows: Sequence[dict[str, object]], name: str) -> list[str | None]:
+    """A column of JSON as texts; a number is text already."""
+    cells = [row.get(name) for row in rows]
+    return [cell if cell is None or isinstance(cell, str) else reference.dumps(cell) for cell in cells]

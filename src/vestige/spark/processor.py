@@ -7,7 +7,7 @@ Guarantee: what is held in the state store opens with today's keyring only; held
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ from vestige.spark.definition import Definition
 from vestige.spark.settings import check_task_settings
 from vestige.spark.shard import Change, Rows, change_shard
 from vestige.spark.shard_keys import ShardKeys, open_worker_keyring
+from vestige.stream.arrivals import read_table
+from vestige.whole_numbers import parse_number, stack_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,6 +49,11 @@ def name_value(column: int) -> str:
         The name.
     """
     return f"value{column}"
+
+
+def name_whole(column: int) -> str:
+    """Name the column of the whole numbers of a column of values that floats do not hold; see `name_value`."""
+    return f"whole{column}"
 
 
 def name_order(column: int) -> str:
@@ -79,15 +86,30 @@ def read_frames(definition: Definition, frames: Iterable[pd.DataFrame]) -> tuple
     if HAS_KEY in columns and not columns[HAS_KEY].all():
         keys = keys.astype(str).astype(np.object_)
         keys[~columns[HAS_KEY].astype(np.bool_)] = None
-    values = [columns[name_value(i)].astype(np.float64) for i in range(len(definition.columns))]
+    values = [_read_values(columns, i) for i in range(len(definition.columns))]
     rows = Rows(
         keys,
-        np.column_stack(values),
+        read_table(stack_columns(values), definition.policy),
         columns[TIME].astype(np.int64) if definition.has_times else None,
         _read_texts(columns[SUBJECT]) if definition.has_subjects else None,
         [_rank(columns[name_order(i)]) for i in range(definition.order)],
     )
     return rows, asked
+
+
+def _read_values(columns: Mapping[str, NDArray[Any]], place: int) -> NDArray[Any]:
+    """A column of values; as objects if some of them are whole numbers beyond 2^53, which come as texts."""
+    floats = columns[name_value(place)].astype(np.float64)
+    texts = columns.get(name_whole(place))
+    if texts is None:
+        return floats
+    found = [row for row, text in enumerate(texts) if isinstance(text, str)]
+    if not found:
+        return floats
+    values = floats.astype(np.object_)
+    for row in found:
+        values[row] = parse_number(texts[row])
+    return values
 
 
 def _read_texts(column: NDArray[Any]) -> NDArray[np.object_]:

@@ -28,6 +28,7 @@ from vestige.spark.processor import (
     make_answers,
     name_order,
     name_value,
+    name_whole,
     read_frames,
 )
 from vestige.spark.settings import check_settings
@@ -37,6 +38,7 @@ from vestige.store import open_keyring
 from vestige.stream.limits import Limits
 from vestige.stream.rules import make_rules
 from vestige.validation import check_int, show_value
+from vestige.whole_numbers import SAFE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -224,13 +226,19 @@ def _make_rows(
     """The rows as workers get them."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    is_whole = dict(df.dtypes)[definition.key] in _WHOLE
+    kinds = dict(df.dtypes)
+    is_whole = kinds[definition.key] in _WHOLE
     named = _find_column(df, definition.key)
     key = named.cast("bigint") if is_whole else F.try_validate_utf8(named)  # what is no text becomes no key
     shard = F.coalesce(F.pmod(F.xxhash64(key), F.lit(definition.shards)).cast("int"), F.lit(0))
     chosen = [shard.alias(_SHARD), (F.coalesce(key, F.lit(0)) if is_whole else key).alias(KEY)]
     chosen += [key.isNotNull().alias(HAS_KEY)] if is_whole else []
-    chosen += [_find_column(df, name).cast("double").alias(name_value(i)) for i, name in enumerate(definition.columns)]
+    for i, name in enumerate(definition.columns):
+        chosen.append(_find_column(df, name).cast("double").alias(name_value(i)))
+        if kinds[name] == "bigint" or kinds[name].startswith("decimal"):  # whole numbers that pandas would make floats
+            column = _find_column(df, name)
+            is_wide = (column > F.lit(SAFE)) | (column < F.lit(-SAFE))
+            chosen.append(F.when(is_wide, column.cast("string")).alias(name_whole(i)))
     if time is not None:
         chosen.append(_make_sortable(df, time).alias(TIME))
     if definition.has_subjects:

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
 from vestige.policy import Policy
-from vestige.stream.frames import open_frame
+from vestige.stream.frames import NamedRows, list_columns, open_frame
 from vestige.times import NO_TIME, find_beyond_calendar, wall_clock
 from vestige.types import Bools, Floats, Ints
+from vestige.whole_numbers import REFUSED, is_wide, read_column
 
 Time = datetime | np.datetime64
 L = TypeVar("L")
@@ -43,25 +44,41 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
         array([[1.],
                [2.]])
     """
-    table = read_table(rows, policy.columns)
+    table = read_table(rows, policy)
     fine = find_fine(table, policy)
     if not fine.all():
-        row, column = np.argwhere(~fine)[0]
+        row, column = (int(place) for place in np.argwhere(~fine)[0])
         raise DataError(
-            f"row {row} of {len(table)}, column {column}, is missing, infinite or beyond {policy.max_magnitude:g} in "
-            "magnitude (counted from 0); drop or fill such records: nothing of this call was taken"
+            f"row {row} of {len(table)}, column {column}, {_explain_unfit(table[row, column], column, policy)}: "
+            "nothing of this call was taken"
         )
     if len(table):
         policy.check_rows(table)
     return table
 
 
-def read_table(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
-    """Read rows as an array of floats, whatever their values are.
+def _explain_unfit(value: float, column: int, policy: Policy) -> str:
+    """Say what is wrong with a value, and what to do, without the value."""
+    limit, kind = policy.max_magnitude, policy.read_whole_numbers(column)
+    if abs(value) == REFUSED:
+        return (
+            "is a whole number beyond 2^53 that no float holds (counted from 0); subtract or divide by a constant, or "
+            "make it a float if its last digits do not matter; Distinct and TopK take it as it is"
+        )
+    if kind == "coded" and limit < abs(value) < np.inf:
+        return (
+            "is a float beyond 2^53, which may be rounded (counted from 0); pass whole numbers as integers, not as "
+            "floats"
+        )
+    return f"is missing, infinite or beyond {limit:g} in magnitude (counted from 0); drop or fill such records"
+
+
+def read_table(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
+    """Read rows as an array of floats, whatever their values are; whole numbers beyond 2^53 as the policy takes them.
 
     Args:
         rows: shape (n, columns), or (n,) in one dimension.
-        columns: number of values in a record.
+        policy: says how many values a record has.
 
     Returns:
         Shape (n, columns).
@@ -70,11 +87,13 @@ def read_table(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
         DataError: they are not numbers, or not so many a record.
 
     Example:
-        >>> read_table([1, None], 1)
+        >>> from vestige import Mean
+        >>> read_table([1, None], Mean())
         array([[ 1.],
                [nan]])
     """
-    table = _read_numbers(rows, columns)
+    columns = policy.columns
+    rows, table = _read_numbers(rows, columns)
     if not table.size and table.shape in ((0,), (0, columns)):
         return np.empty((0, columns))
     if table.ndim == 1 and columns == 1:
@@ -83,7 +102,10 @@ def read_table(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
         raise DataError(
             f"rows have shape {np.shape(table)}; the policy takes records of {columns} values: (n, {columns})"
         )
-    return np.require(table, requirements=("C", "W"))  # one layout, so that each kernel is compiled once
+    if not (isinstance(rows, np.ndarray) and rows.dtype.kind == "f") and is_wide(table):
+        found = enumerate(list_columns(rows, columns))
+        table = np.column_stack([read_column(column, policy.read_whole_numbers(place)) for place, column in found])
+    return np.require(table, np.float64, ("C", "W"))  # one layout, so that each kernel is compiled once
 
 
 def find_fine(table: Floats, policy: Policy) -> Bools:
@@ -107,28 +129,50 @@ def find_fine(table: Floats, policy: Policy) -> Bools:
     return fine
 
 
-def _read_numbers(rows: ArrayLike | Iterable[object], columns: int) -> Floats:
-    """Convert rows to floats, missing ones to nan."""
+def _read_numbers(rows: ArrayLike | Iterable[object], columns: int) -> tuple[Any, NDArray[Any]]:
+    """Rows to read once more if whole numbers are beyond floats, and their numbers; missing ones are nan."""
     problem = DataError(f"rows hold something that is not a number; pass numbers, {columns} per record")
-    try:
-        rows = open_frame(rows)
-    except (TypeError, ValueError, OverflowError):
-        raise problem from None
     if isinstance(rows, Mapping | str | bytes) or not (hasattr(rows, "__array__") or isinstance(rows, Iterable)):
         raise problem
     if not (hasattr(rows, "__array__") or isinstance(rows, Sequence)):
         rows = list(cast("Iterable[object]", rows))
-    if isinstance(rows, np.ma.MaskedArray):
-        rows = np.ma.filled(rows.astype(np.float64), np.nan)
+    given = rows.values if isinstance(rows, NamedRows) else rows
     try:
-        table = np.asarray(rows)
+        opened = open_frame(given)
+        if isinstance(opened, np.ma.MaskedArray):
+            given = opened = _fill_missing(opened)
+        table = np.asarray(opened)
         if table.dtype.kind == "O" and not any(isinstance(item, str | bytes) for item in table.flat):
-            table = table.astype(np.float64)  # numbers of other kinds, and None
+            given, table = (table if isinstance(given, list | tuple) else given), _to_floats(table)
     except Exception:  # a foreign object may raise anything
         raise problem from None
     if table.dtype.kind not in "biuf":
         raise problem
-    return table.astype(np.float64, copy=False)
+    return given, table
+
+
+def _fill_missing(array: np.ma.MaskedArray[Any, Any]) -> NDArray[Any]:
+    """An array without a mask, of objects if it has whole numbers beyond floats."""
+    if not is_wide(array.data):
+        return np.ma.filled(array.astype(np.float64), np.nan)
+    made = array.data.astype(np.object_)
+    made[np.ma.getmaskarray(array)] = None
+    return made
+
+
+def _to_floats(objects: NDArray[np.object_]) -> Floats:
+    """Numbers of other kinds as floats, None as nan; whole numbers beyond all floats as infinite."""
+    try:
+        return objects.astype(np.float64)
+    except OverflowError:
+        return np.array([_to_float(value) for value in objects.flat]).reshape(objects.shape)
+
+
+def _to_float(value: Any) -> float:
+    try:
+        return np.nan if value is None else float(value)
+    except OverflowError:
+        return np.inf
 
 
 def read_time(time: Time | None) -> np.datetime64:

@@ -131,6 +131,9 @@ def _check_answer(policy: Policy, value: object) -> float | Floats:
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value
+    if isinstance(value, np.ndarray) and value.dtype == np.object_ and policy.read_whole_numbers(0) == "coded":
+        value.flags.writeable = False  # values with a whole number beyond floats among them
+        return value
     raise RuleError(
         f"{type(policy).__name__}.answer returned a {type(value).__name__} that is neither a finite float nor an array "
         "of finite floats; return one of these"

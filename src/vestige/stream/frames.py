@@ -145,6 +145,45 @@ def select_columns(
     return (rows if is_column else _Selected(rows, tuple(labels[names.index(name)] for name in wanted))), wanted
 
 
+def list_columns(rows: Any, columns: int) -> list[NDArray[Any]]:
+    """List the columns of rows that have whole numbers beyond 2^53, without rounding these.
+
+    Args:
+        rows: an array, a frame, what `select_columns` has selected, or a sequence.
+        columns: how many there are.
+
+    Returns:
+        Arrays of numbers, or of objects; each of shape (n,).
+
+    Example:
+        >>> [column.tolist() for column in list_columns([[1, 2.5], [2**60 + 1, 3]], 2)]
+        [[1, 1152921504606846977], [2.5, 3]]
+    """
+    labels = rows.columns if isinstance(rows, _Selected) else find_labels(rows)
+    if columns == 1 and len(np.shape(rows)) == 1 and hasattr(rows, "__array__"):
+        return [_open_exactly(rows)]
+    if labels:
+        return [_open_exactly(rows[label]) for label in labels]
+    table = rows if isinstance(rows, np.ndarray) else np.asarray(rows, np.object_)
+    return list(table.reshape(len(table), columns).T)
+
+
+def _open_exactly(column: Any) -> NDArray[Any]:
+    """A column as an array; as objects where whole numbers would become floats since some are missing."""
+    array = open_frame(column)
+    if isinstance(array, np.ndarray) and array.dtype.kind in "iubO":
+        return array
+    to_list = getattr(column, "to_pylist", None) or getattr(column, "to_list", None)
+    listed = column if to_list is None else to_list()
+    if isinstance(listed, np.ndarray):
+        return listed
+    made = np.empty(len(listed), np.object_)
+    made[:] = listed
+    if hasattr(column, "isna"):
+        made[np.asarray(column.isna())] = None
+    return made
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Selected:
     """Some columns of rows with names, in the order in which they are taken."""

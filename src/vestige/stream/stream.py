@@ -29,7 +29,16 @@ from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.store import RECEIPTS_KEPT, Place, Position, Receipt, State, Terms
 from vestige.store.receipt import check_receipt_id
-from vestige.stream.arrivals import Arrivals, Time, read_arrivals, read_rows, read_subject, read_time, repeat_now
+from vestige.stream.arrivals import (
+    Arrivals,
+    Time,
+    read_arrivals,
+    read_rows,
+    read_subject,
+    read_table,
+    read_time,
+    repeat_now,
+)
 from vestige.stream.deadlines import check_times, expire, find_ahead, find_earliest, find_newest, must_close
 from vestige.stream.estimate import count_represented, make_estimate
 from vestige.stream.event import find_event
@@ -278,7 +287,7 @@ class Stream(Generic[E_co]):
 
     def _read_rows(self, rows: ArrayLike | Iterable[object]) -> Floats:
         """Rows as `extend` reads them: columns by their names, values as the stream holds them."""
-        return read_rows(self._select_columns(rows)[0], self._rules.policy)
+        return read_table(self._select_columns(rows)[0], self._rules.policy)
 
     def _select_columns(self, rows: object) -> tuple[Any, tuple[str, ...]]:
         return select_columns(rows, self._column_names, self._rules.policy, is_begun=self.t > 0)

@@ -38,6 +38,7 @@ from vestige.ingest.policy_options import make_policy, wrap_policy
 from vestige.policies import STATISTICS, Encoded, NamedPolicy, Private, Window
 from vestige.policy import Policy
 from vestige.sources import FileSource
+from vestige.stream.arrivals import read_table
 from vestige.types import Floats
 
 _MAX_ROWS = 1_000_000
@@ -237,7 +238,7 @@ def _name_policy(policy: Policy) -> str:
 def _read_rows(source: str, columns: tuple[str, ...], policy: NamedPolicy) -> Floats:
     """Read the rows of a file, or as many as fit into memory."""
     file = FileSource(source, columns, categories=policy.name_categories(columns))
-    blocks = (block.rows for block in file.blocks())
+    blocks = (read_table(block.rows, policy) for block in file.blocks())
     taken, count = [], 0
     for values in blocks:
         taken.append(values)

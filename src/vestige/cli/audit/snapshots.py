@@ -159,7 +159,7 @@ def _read_file(path: str, columns: TableColumns) -> ReadSnapshot:
     values, arrived, lost = [], [], 0
     for block in _explain_numbers(source.blocks()):
         lost += block.skipped
-        values.append(block.rows)
+        values.append(block.rows.astype(np.float64))
         subjects = block.subjects if block.subjects is not None else ()
         lost += sum(subject is None for subject in subjects)
         ids += list(subjects)

@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from vestige.errors import SourceError
 from vestige.sources.columns import Batches, Columns
-from vestige.sources.delimited import check_columns
+from vestige.sources.delimited import check_columns, read_numbers
 
-_WHOLE, _FLOATS, _BOOLEAN = (20, 21, 23), (700, 701, 1700), 16
+_WHOLE, _DECIMAL, _BOOLEAN = (20, 21, 23), 1700, 16
+_FLOATS = (700, 701, _DECIMAL)
 _TIMES = {1082: "date", 1114: "timestamp", 1184: "timestamptz"}
 """Types of PostgreSQL by their number (pg_type.oid)."""
 _TEXTS = (18, 19, 25, 1042, 1043)
@@ -125,13 +126,20 @@ class Statement:
         """
         cells = list(zip(*rows, strict=True))[1:]
         floats, texts = self.columns.floats, self.columns.texts
-        numbers = {name: pa.array(values, pa.float64()) for name, values in zip(floats, cells, strict=False)}
+        numbers = {
+            name: self._make_numbers(self.types[name], values) for name, values in zip(floats, cells, strict=False)
+        }
         written = {
             name: pa.array(values, self._find_kind(name))
             for name, values in zip(texts, cells[len(floats) :], strict=True)
         }
         batch = pa.record_batch(numbers or written)
         return batch, pa.record_batch(written) if written else batch
+
+    def _make_numbers(self, kind: int, values: Sequence[Any]) -> pa.Array:
+        if kind == _DECIMAL:
+            return read_numbers(pa.array(values, pa.string()))
+        return pa.array(values, pa.int64() if kind in _WHOLE else pa.float64())
 
     def _find_kind(self, name: str) -> pa.DataType:
         if name != self.columns.time:
@@ -142,8 +150,10 @@ class Statement:
         return pa.int64() if kind in _WHOLE else pa.float64() if kind in _FLOATS else pa.string()
 
     def _read_number(self, name: str) -> str:
-        column = quote_name(name)
-        return f"{column}::int::float8" if self.types[name] == _BOOLEAN else f"{column}::float8"
+        column, kind = quote_name(name), self.types[name]
+        if kind == _BOOLEAN:
+            return f"{column}::int::float8"
+        return f"{column}::text" if kind == _DECIMAL else f"{column}::bigint" if kind in _WHOLE else f"{column}::float8"
 
     def _read_text(self, name: str) -> str:
         return f"{quote_name(name)}::text"
