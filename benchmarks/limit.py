@@ -160,17 +160,18 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
     size, batches = values.shape[1], len(values) // length
     estimate, off, keep = np.zeros(size), np.zeros(size, np.bool_), np.zeros(length, np.bool_)
     target, spread, near, far = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    rest, low = np.zeros(size), np.zeros(size)
     writer, rows = make_writer(length, size), count_rows(length, size)
     present = np.ones(length, np.bool_)
     weights, usual = find_weights(present, 1.0), np.zeros(size)
     for k in range(batches):
         start, share = k * length, 1.0 / (k + 1)
         here = values[start : start + length]
-        move_averages(estimate, here, present, weights, share, target, spread)
+        move_averages(estimate, rest, here, present, weights, share, target, low, spread)
         for i in range(size):
-            near[i] = find_tolerance(allowed, spread[i], length, share, target[i])
+            near[i] = find_tolerance(allowed, spread[i], length, share, 0.0)
             about = find_spread(usual[i], find_deviation(target[i], here[:, i], present, weights), share)
-            far[i] = max(find_far_limit(about, length, share, target[i], draw_mark(start + 1, length, i)), near[i])
+            far[i] = max(find_far_limit(about, length, share, 0.0, draw_mark(start + 1, length, i)), near[i])
         free = rows
         if not can[start : start + length].all():
             free = count_free_rows(can[start : start + length], size)
@@ -180,6 +181,7 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
             here,
             can[start : start + length],
             target,
+            low,
             near,
             far,
             spread,
@@ -191,6 +193,7 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
             keep,
             estimate,
             off,
+            rest,
         )
         weight = ((k + 1) / batches) ** 2
         header = 3 if off.any() else 1
@@ -198,8 +201,9 @@ def follow(values: Floats, can: Bools, length: int, mode: int, allowed: float, s
         counts[1] += weight * size * (2.0 * 4.0**lost - 1.0)
         for i in range(size):
             usual[i] = find_deviation(estimate[i], here[:, i], keep, weights)
-            counts[0] += weight * (estimate[i] - target[i]) ** 2
-            counts[5] += (estimate[i] - target[i]) ** 2 / (2.0 * 4.0**lost - 1.0) / size
+            error = (estimate[i] - target[i]) + (rest[i] - low[i])
+            counts[0] += weight * error**2
+            counts[5] += error**2 / (2.0 * 4.0**lost - 1.0) / size
         if writer.attempt.counters[LEVEL] >= 0:
             counts[2] += writer.attempt.counters[TRIES]
             counts[3] += writer.attempt.counters[LEVEL] > 0

@@ -89,9 +89,10 @@ def draw_word(figure: Figure, batch: int = 32) -> None:
     """The last batch as a word: who is there, the bits that this spells, and the number that they and the kept say."""
     one = choices(Mean(channel="bits"), batch)[-1]
     key, message = find_key((BATCHES - 1) * batch + 1, batch), np.empty(batch, np.bool_)
-    centre, scale = np.empty(1), np.empty(1)
+    anchor, centre, scale = np.empty(1), np.empty(1), np.empty(1)
     read_message(one.kept, message)
-    measure(one.values[:, None], one.kept, 1, np.empty(batch, np.int64), centre, scale)
+    measure(one.values[:, None], one.kept, 1, True, np.empty(batch, np.int64), anchor, centre, scale)
+    centre += anchor
     factor = find_factor(key, 0)
     exponent = choose_exponent(scale[0], factor, message[1])[0]
     apart = find_step(exponent, factor, find_width(1, batch), 0, 0)

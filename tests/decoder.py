@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 MASK = (1 << 64) - 1
 SYNDROME_KEY, WORD_KEY = 0x76657374696765, 0x776F7264
-MAX_BITS, POWERS = 49, (2, 3, 5, 9, None, 2, 5, None)
-NORMAL = 1.2533141373155001
+MAX_BITS, POWERS = 49, (2, 3, 5, 9, None, 4, 9, None)
+NORMAL, TINY = 1.2533141373155001, 2.0**-1022
 Number = Any
 """A float or a fraction."""
-Side = Callable[[Sequence[Sequence[float]], Callable[[float], Number]], tuple[list[Number], list[Number]]]
+Side = Callable[[Sequence[Sequence[float]], Callable[[float], Number]], tuple[list[Number], list[Number], list[Number]]]
 
 
 def draw(key: int, index: int) -> int:
@@ -54,17 +54,24 @@ def read_syndrome(kept: Sequence[int], slots: int, rows: int) -> list[int]:
     return [(sums[row % blocks] >> (row // blocks)) & 1 for row in range(rows)]
 
 
-def measure(kept: Sequence[Sequence[float]], of: Callable[[float], Number]) -> tuple[list[Number], list[Number]]:
-    """The average of each column, and its mean absolute deviation times 1.2533; 0 if all are alike."""
+def measure(
+    kept: Sequence[Sequence[float]], of: Callable[[float], Number]
+) -> tuple[list[Number], list[Number], list[Number]]:
+    """Of each column the first number, the average about it, and its mean absolute deviation times 1.2533."""
     add = math.fsum if of is float else sum
-    centres, scales = [], []
+    anchors, centres, scales = [], [], []
     for column in zip(*kept, strict=True):
-        numbers = [of(number) for number in column]
-        centre = add(numbers) / len(numbers)
-        scale = of(NORMAL) * add([abs(number - centre) for number in numbers]) / len(numbers)
+        apart = [of(number) - of(column[0]) for number in column]
+        centre = add(apart) / len(apart)
+        anchors.append(of(column[0]))
         centres.append(centre)
-        scales.append(of(0) if scale <= of(2.0**-36) * max(map(abs, numbers)) else scale)
-    return centres, scales
+        scales.append(of(NORMAL) * add([abs(number - centre) for number in apart]) / len(apart))
+    return anchors, centres, scales
+
+
+def reduce_number(number: Number, span: Number) -> Number:
+    """The remainder of a division, with the sign of the number."""
+    return math.fmod(number, span) if isinstance(number, float) else number - int(number / span) * span
 
 
 def find_exponent(ratio: Number, odd: int) -> int:
@@ -125,19 +132,18 @@ def decode(
     rows = min(slots, 6 + MAX_BITS * size)
     message = read_syndrome(kept, slots, rows)
     header, power, off = read_header(message)
-    centres, scales = side([values[slot] for slot in kept], of)
+    anchors, centres, scales = side([values[slot] for slot in kept], of)
     width = (4.5 + 0.75 * int(math.log2(size))) * math.sqrt(2.0 / rows)
     numbers: list[Number] = []
     spans: list[Number] = []
     for i in range(size):
         bits = message[header + i :: size][:MAX_BITS]
         if power is None or not scales[i]:
-            number = centres[i]
-            if bits[0]:
-                word = int("".join(map(str, bits[2:])), 2)
-                number = of(
-                    decode_float(word, draw_uniform(key, 2 * i + 1), len(bits) - 2) * (-1.0 if bits[1] else 1.0)
-                )
+            word = int("".join(map(str, bits[2:])), 2)
+            number = of(decode_float(word, draw_uniform(key, 2 * i + 1), len(bits) - 2) * (-1.0 if bits[1] else 1.0))
+            if not bits[0]:  # about the first record
+                near = of(0) if power is None else centres[i]
+                number = anchors[i] + (near if abs(number) < TINY else number)
             numbers.append(number)
             spans.append(of(0))
             continue
@@ -148,8 +154,9 @@ def decode(
         dither = of(draw_uniform(key, 2 * i + 1)) * modulus
         exponent = find_exponent(scales[i] / of(factor), bits[0])
         step = of(width * factor) * of(2) ** (exponent + 2 * power - top)
-        turns = round((centres[i] / step + dither - of(0.5) - residue) / modulus)
-        numbers.append((residue - dither + of(0.5) + turns * modulus) * step)
+        base = reduce_number(anchors[i], modulus * step)
+        turns = round(((base + centres[i]) / step + dither - of(0.5) - residue) / modulus)
+        numbers.append(anchors[i] + ((residue - dither + of(0.5) + turns * modulus) * step - base))
         spans.append(modulus * step)
     return Decoded(numbers, off, spans)
 

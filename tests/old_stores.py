@@ -108,7 +108,7 @@ def check_stream_goes_on(path: Path, name: str, word: int, missed: bool) -> None
     assert state.clock == clock
     everything = held.concat(Records(np.arange(before.t + 1, clock.t + 1), rows))
     wanted = policy._compute_numbers(replace(before, t=clock.t), everything)
-    numbers, off = policy._read(clock, state.retained)
+    numbers, off, _ = policy._read(clock, state.retained)
     near = np.abs(numbers - wanted) <= find_errors(policy, clock, everything, wanted)
     assert (near | off).all()
     assert off.any() == missed, "what was said to be off stays so"

@@ -262,7 +262,7 @@ def test_words_are_read_as_the_channels_read_them() -> None:
     patterns = np.array([keep, *rng.permuted(np.tile(keep, (20, 1)), axis=1)])
     messages, scores, numbers = np.empty((21, 96), np.bool_), np.empty(21), np.tile(wanted, (21, 1))
     read_messages(patterns, messages)
-    side = find_side_information(statistics.Mean(2), values[keep])[:2]
+    side = find_side_information(statistics.Mean(2), values[keep])[:3]
     headers, key = np.zeros(21, np.int64), np.uint64(find_key(1, 96))
     score_words(messages, np.zeros(21, np.bool_), *side, int(keep.sum()), key, numbers, headers, scores)
     assert np.allclose(numbers[0], wanted, atol=1e-9)

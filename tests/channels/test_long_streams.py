@@ -76,6 +76,7 @@ def follow(
     """
     batches, length, size = values.shape
     target, spread, near, far = np.empty(size), np.empty(size), np.zeros(size), np.empty(size)
+    own, low, same = np.zeros(size), np.empty(size), np.empty(size)
     again, marks, keep = np.empty(size), np.empty(size, np.bool_), np.zeros(length, np.bool_)
     everyone, writer = np.ones(length, np.bool_), make_writer(length, size)
     weights = find_weights(everyone, 1.0)
@@ -83,10 +84,10 @@ def follow(
     for k in range(batches):
         start, counted = first + k * length, before + (k + 1) * length
         share = length / counted
-        move_averages(estimate, values[k], everyone, weights, share, target, spread)
+        move_averages(estimate, own, values[k], everyone, weights, share, target, low, spread)
         for i in range(size):
             about = find_deviation(target[i], values[k, :, i], everyone, weights)
-            far[i] = find_far_limit(about, length, share, target[i], draw_mark(start, length, i))
+            far[i] = find_far_limit(about, length, share, 0.0, draw_mark(start, length, i))
             for j in range(length):
                 new = total[i] + values[k, j, i]
                 part = new - total[i]
@@ -96,12 +97,27 @@ def follow(
         if not can_write(can, size, BITS):
             can = everyone
         write_batch(
-            values[k], can, target, near, far, spread, start, np.uint64(0), BITS, False, writer, keep, estimate, off
+            values[k],
+            can,
+            target,
+            low,
+            near,
+            far,
+            spread,
+            start,
+            np.uint64(0),
+            BITS,
+            False,
+            writer,
+            keep,
+            estimate,
+            off,
+            own,
         )
-        read_batch(values[k], keep, start, BITS, again, marks)
+        read_batch(values[k], keep, start, BITS, again, marks, same)
         for i in range(size):
-            wrong += again[i] != estimate[i] or marks[i] != off[i]
-            missed = abs(estimate[i] - target[i]) > far[i]
+            wrong += again[i] != estimate[i] or same[i] != own[i] or marks[i] != off[i]
+            missed = abs((estimate[i] - target[i]) + (own[i] - low[i])) > far[i]
             silent += missed and not off[i]
         for j in range(length):
             wrong += keep[j] and not can[j]

@@ -163,6 +163,6 @@ def test_a_word_of_collinear_records_is_read_alike_with_exact_side_information(n
         assert said is not None
         keep = channel.write(values, everyone, Target.exactly(said[0]), statistic, first, np.uint64(1))
         numbers = channel.read_slots(values, keep, statistic, first).numbers
-        exact = compute_fit(values[keep])
+        exact = compute_fit(values[keep] - statistic.find_origin(values[keep]))
         with patch.object(statistics.LeastSquares, "influence", return_value=exact):
             assert channel.read_slots(values, keep, statistic, first).numbers.tolist() == numbers.tolist()

@@ -6,7 +6,7 @@ layout says; and a word is read alike if its side information moves a little.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -26,7 +26,7 @@ from vestige.channels.layout import (
     find_relative_precision,
     find_width,
 )
-from vestige.channels.residues import ALIKE, find_exponent, find_factor, find_step
+from vestige.channels.residues import ALIKE, decode_pattern, encode_pattern, find_exponent, find_factor, find_step
 from vestige.types import Bools, Floats
 
 BITS = channels.find_channel("bits")
@@ -237,13 +237,13 @@ def test_powers_of_two_scale_words_exactly() -> None:
             assert np.array_equal(moved.numbers, reading.numbers * power)
 
 
-def shake(by: float) -> Callable[..., tuple[list[Number], list[Number]]]:
+def shake(by: float) -> Callable[..., tuple[list[Number], list[Number], list[Number]]]:
     """Side information that is off by this share of itself."""
 
-    def side(kept: list[list[float]], of: Callable[[float], Number]) -> tuple[list[Number], list[Number]]:
-        centres, scales = measure(kept, of)
+    def side(kept: list[list[float]], of: Callable[[float], Number]) -> tuple[list[Number], list[Number], list[Number]]:
+        anchors, centres, scales = measure(kept, of)
         moved = [c + of(by) * (abs(c) + s) for c, s in zip(centres, scales, strict=True)]
-        return moved, [s * (1 + of(by)) for s in scales]
+        return anchors, moved, [s * (1 + of(by)) for s in scales]
 
     return side
 
@@ -276,15 +276,45 @@ def test_a_word_is_read_alike_if_its_centre_is_between_two_numbers() -> None:
             assert decode(rows, kept, 64, 1, first, Fraction, shake(by)).numbers == plain.numbers
 
 
+def measure_products(
+    kept: Sequence[Sequence[float]], of: Callable[[float], Number]
+) -> tuple[list[Number], list[Number], list[Number]]:
+    """What records say of the product of two columns, which does not move with them: about zero."""
+    products = [of(x) * of(y) for x, y in kept]
+    centre = sum(products) / len(products)
+    scale = of(NORMAL) * sum(abs(product - centre) for product in products) / len(products)
+    return [of(0)], [centre], [of(0) if scale <= of(2.0**-36) * max(map(abs, products)) else scale]
+
+
 @pytest.mark.parametrize("factor", [1.0 - 2.0**-12, 1.0, 1.0 + 2.0**-12])
 def test_where_it_is_not_clear_whether_records_are_alike_no_word_counts(factor: float) -> None:
     """Halves that differ by about as much as counts as alike: the deviation of as many of both is at the border."""
+    statistic, everyone = statistics.Products(2, ((0, 1),), centred=False), np.ones(64, np.bool_)
     for trial in range(60):
-        values = np.where(np.arange(64) % 2, 1.0, 1.0 + factor * 2.0**-35 / NORMAL)[:, None]
-        keep, reading = write(values, np.array([1.0 + 2.0**-37]), first=1 + trial)
-        found = check(values, keep, reading, 1 + trial)
-        apart = NORMAL * np.abs(values[keep] - values[keep].mean()).mean() * 2.0**36
+        values = np.ones((64, 2))
+        values[::2, 0] = 1.0 + factor * 2.0**-35 / NORMAL
+        target = Target.exactly(np.array([1.0 + 2.0**-37]))
+        keep = BITS.write(values, everyone, target, statistic, 1 + trial, np.uint64(0))
+        kept = np.flatnonzero(keep).tolist()
+        found = decode(values.tolist(), kept, 64, 1, 1 + trial, Fraction, measure_products)
+        apart = NORMAL * np.abs(values[keep, 0] - values[keep, 0].mean()).mean() * 2.0**36
         assert abs(apart - 1.0) > 2.0**-9 or (apart > 0.0 and not any(found.spans))
+
+
+@pytest.mark.parametrize("mean", [1.0, -1e6, 1e13, -1e15])
+@pytest.mark.parametrize("digits", [1, 3, 500])
+def test_records_that_differ_in_their_last_digits_say_numbers_between_them(mean: float, digits: int) -> None:
+    """Steps are relative to what records vary by, not to the records, however little that is."""
+    rng, unit = RNG(digits), np.spacing(abs(mean))
+    for trial in range(40):
+        values = mean + unit * rng.integers(0, digits + 1, (64, 1))
+        rest = unit * rng.uniform(-0.5, 0.5, 1)
+        wanted = Target.exactly(np.array([mean]))._replace(rest=rest)
+        keep = BITS.write(values, np.ones(64, np.bool_), wanted, statistics.Mean(1), 1 + trial, np.uint64(0))
+        reading = BITS.read_slots(values, keep, statistics.Mean(1), 1 + trial)
+        check(values, keep, reading, 1 + trial)
+        off = (Fraction(reading.numbers[0]) + Fraction(reading.low[0])) - Fraction(mean) - Fraction(rest[0])
+        assert abs(off) <= unit * (digits + 1) * 2.0**-30
 
 
 def test_records_that_are_alike_say_their_value_or_any_other() -> None:
@@ -451,3 +481,14 @@ def test_a_record_far_from_all_others_that_no_last_bit_moves_is_kept_or_not() ->
         _, reading = write(values, target, np.ones(74, np.bool_), 1 + 74 * trial, 1e-2, False)
         off += int(reading.off.any())
     assert off == 0
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2])
+def test_floats_have_errors_of_mean_zero_whichever_choice_comes_out(offset: int) -> None:
+    """The second nearest float lies as often above the number as below it."""
+    rng, number, bits = RNG(offset), 1.3, 20
+    unit = 2.0 ** (11 - bits)
+    dithers = rng.random(4_000)
+    found = [decode_pattern(encode_pattern(number, dither, bits, 0, offset), dither, bits) for dither in dithers]
+    errors = (np.array(found) - number) / unit
+    assert abs(errors.mean()) <= 4.0 * errors.std() / np.sqrt(len(errors))

@@ -25,7 +25,9 @@ RNG = np.random.default_rng
 
 def search_mask(values: Floats, target: float, tolerance: float, seed: int = 0) -> Bools:
     mask = np.zeros(len(values), np.bool_)
-    find_near_average(values, len(values), target, tolerance, np.uint64(seed), True, make_workspace(len(values)), mask)
+    find_near_average(
+        values, len(values), target, 0.0, tolerance, np.uint64(seed), True, make_workspace(len(values)), mask
+    )
     return mask
 
 
@@ -269,7 +271,7 @@ def test_a_search_that_may_give_up_still_chooses_something(tolerance: float) -> 
         values = RNG(seed).normal(size=RNG(seed).integers(2, 48))
         mask = np.zeros(len(values), np.bool_)
         find_near_average(
-            values, len(values), 0.1, tolerance, np.uint64(seed), False, make_workspace(len(values)), mask
+            values, len(values), 0.1, 0.0, tolerance, np.uint64(seed), False, make_workspace(len(values)), mask
         )
         assert mask.any()
         residual = abs(values[mask].mean() - 0.1)

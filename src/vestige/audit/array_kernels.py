@@ -214,6 +214,7 @@ def play_mean(records: np.uint64, target: int, value: float, tolerance: float, r
         room.nothing,
         scratch.off,
         room.nothing,
+        room.nothing,
         0,
         1.0,
         tolerance,

@@ -30,7 +30,7 @@ from vestige.types import Floats
 
 _THREADS, _BLOCK = 1 << 17, 128
 """Trials at a time; how many of them share a multiprocessor."""
-_FLOATS, _INTS, _WORDS = 14, 9, 2
+_FLOATS, _INTS, _WORDS = 19, 9, 2
 """Single numbers that a trial of a mean computes with, beside those of each record."""
 
 
@@ -131,6 +131,7 @@ def _list_replaced() -> dict[str, Any]:
     functions: dict[str, Callable[..., object]] = {
         residues + "_floor": lambda number: libdevice.floor(number),  # noqa: PLW0108  # the device needs a function
         residues + "_round": lambda number: libdevice.rint(number),  # noqa: PLW0108  # the device needs a function
+        residues + "_find_remainder": lambda number, span: libdevice.fmod(number, span),  # noqa: PLW0108  # the device needs a function
         residues + "_to_bits": lambda number: libdevice.double_as_longlong(number),  # noqa: PLW0108  # the device needs a function
         residues + "_to_number": lambda bits: libdevice.longlong_as_double(bits),  # noqa: PLW0108  # the device needs a function
         averages + "find_weights": lambda present, decay: present,  # noqa: ARG005  # True counts as 1
@@ -138,9 +139,9 @@ def _list_replaced() -> dict[str, Any]:
         word + "read_words": lambda present, rows, message: None,  # noqa: ARG005  # where records are missing
         batches + "prepare": lambda can, free, code: free,  # noqa: ARG005
         batches + "can_average": lambda can, size, flags: False,  # noqa: ARG005
-        batches + "read_averages": lambda a, b, c, d, e: None,  # noqa: ARG005
-        batches + "write_near_averages": lambda a, b, c, d, e, f, g: False,  # noqa: ARG005
-        batches + "write_flagged_averages": lambda a, b, c, d, e, f, g, h, i: None,  # noqa: ARG005
+        batches + "read_averages": lambda a, b, c, d, e, f: None,  # noqa: ARG005
+        batches + "write_near_averages": lambda a, b, c, d, e, f, g, h: False,  # noqa: ARG005
+        batches + "write_flagged_averages": lambda a, b, c, d, e, f, g, h, i, j: None,  # noqa: ARG005
     }
     return {place: cuda.jit(device=True, lto=False)(function) for place, function in functions.items()}
 
@@ -202,31 +203,46 @@ def _compile_mean() -> Any:
         thread = cuda.grid(1)
         f, n, w, b = floats[:, thread], ints[:, thread], words[:, thread], flags[:, thread]
         attempt = make_attempt(
-            f[0:1], f[1:2], f[2:3], f[3:4], f[4:5], f[5:6], f[6:7], w[0:1], n[0:6], n[6:7], n[9 : 9 + batch]
+            f[0:1],
+            f[1:2],
+            f[2:3],
+            f[3:4],
+            f[4:5],
+            f[5:6],
+            f[6:7],
+            f[7:8],
+            f[8:9],
+            f[9:10],
+            w[0:1],
+            n[0:6],
+            n[6:7],
+            n[9 : 9 + batch],
         )
         n[7] = 0  # no record is wet
         checks = words[: len(columns)]  # only its length is used
         code = make_code_(columns, n[7:8], ints, n[8:9], checks, ints, words, w[1:2])
         scratch = make_scratch(
             make_writer(f, code, attempt),
-            f[7:8],
-            f[8:9],
-            b[0:1],
-            b[1:2],
-            f[9:10],
             f[10:11],
             f[11:12],
             f[12:13],
+            b[0:1],
+            b[1:2],
             f[13:14],
+            f[14:15],
+            f[15:16],
+            f[16:17],
+            f[17:18],
+            f[18:19],
             b[2 : 2 + batch],
-            f[14 : 14 + batch],
+            f[19 : 19 + batch],
         )
         for j in range(batch):
-            f[14 + j] = 1.0
+            f[19 + j] = 1.0
         everyone = b[2 + 2 * batch :]
         for j in range(len(everyone)):
             everyone[j] = True
-        nothing = f[14 + batch : 15 + batch]
+        nothing = f[19 + batch : 20 + batch]
         nothing[0] = 0.0
         keys = w[2 : 2 + len(records) // batch]
         room = make_room(records[:, thread, :], everyone, nothing, keys, b[2 + batch : 2 + 2 * batch], scratch)

@@ -88,6 +88,7 @@ def _score_same(is_same: bool, chance: float) -> float:
 def score_words(
     messages: Bools,
     averages: Bools,
+    anchors: Floats,
     centres: Floats,
     scales: Floats,
     kept: int,
@@ -101,7 +102,8 @@ def score_words(
     Args:
         messages: one word in each row; shape (patterns, rows).
         averages: which rows are not words, but averages; shape (patterns,).
-        centres: what the kept records say of each number; shape (size,).
+        anchors: what the first of the kept records says of each number, or zero; shape (size,).
+        centres: what the kept records say of each number, about the anchors; shape (size,).
         scales: their standard deviations; shape (size,).
         kept: the number of kept records.
         key: of the public clock.
@@ -111,21 +113,22 @@ def score_words(
         scores: output, 0 for averages; shape (patterns,).
     """
     size = len(centres)
-    before, exponents = np.empty(size), np.empty(size)
+    before, rest, exponents, middle = np.empty(size), np.empty(size), np.empty(size), anchors + centres
     for row in range(len(messages)):
         scores[row] = 0.0
         if averages[row]:
-            numbers[row] = centres
+            numbers[row] = middle
             continue
         word = pack_message(messages[row])
         level, off = read_header(word)
         header, power = find_header(level)
         before[:] = numbers[row]
-        read_numbers(word, messages.shape[1], size, header, power, centres, scales, key, numbers[row], exponents)
+        rows = messages.shape[1]
+        read_numbers(word, rows, size, header, power, anchors, centres, scales, key, numbers[row], rest, exponents)
         score = _score_same(level + _MARK * off == headers[row], _CHANCES[min(level, 3)])
         headers[row] = level + _MARK * off
         for i in range(size):
-            score += _score_number(numbers[row, i], before[i], centres[i], scales[i], kept)
+            score += _score_number(numbers[row, i], before[i], middle[i], scales[i], kept)
             if exponents[i] != ALIKE:
                 apart = abs(math.log2(scales[i] / find_factor(key, i)) - exponents[i])
                 score -= math.log1p(math.exp(_SLOPE * (apart - 0.5)))

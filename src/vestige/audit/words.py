@@ -172,8 +172,9 @@ class _Word(_Format):
         last = patterns[:, patterns.shape[1] - self.controls :]
         averages: Bools = np.logical_not(last.any(axis=1)) & (self.controls > 0)
         with np.errstate(all="ignore"):
-            centres, scales, _ = find_side_information(self.statistic, batch.values)
-        score_words(messages, averages, centres, scales, len(batch.values), key, self.numbers, self.headers, scores)
+            anchors, centres, scales, _ = find_side_information(self.statistic, batch.values)
+        kept = len(batch.values)
+        score_words(messages, averages, anchors, centres, scales, kept, key, self.numbers, self.headers, scores)
         scores[averages] = -self.controls * np.log(batch.drop_rate())
         return scores
 

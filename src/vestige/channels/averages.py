@@ -37,10 +37,12 @@ class Scratch(NamedTuple):
     Attributes:
         writer: what batches are written with.
         estimate: what the last batch says; shape (size,).
+        rest: what is to be added to that; shape (size,).
         held: what the batch before it says; shape (size,).
         off: which of these numbers are marked as off; shape (size,).
         was_off: the same before the last batch; shape (size,).
         target: the averages to write; shape (size,).
+        low: what is to be added to them; shape (size,).
         spread: the mean absolute deviations of a batch; shape (size,).
         near: how near an average has to be; shape (size,).
         about: the deviations of a batch about the target; shape (size,).
@@ -51,10 +53,12 @@ class Scratch(NamedTuple):
 
     writer: Writer
     estimate: Floats
+    rest: Floats
     held: Floats
     off: Bools
     was_off: Bools
     target: Floats
+    low: Floats
     spread: Floats
     near: Floats
     about: Floats
@@ -70,8 +74,10 @@ def make_scratch(length: int, size: int) -> Scratch:
         make_writer(length, size),
         np.empty(size),
         np.empty(size),
+        np.empty(size),
         np.empty(size, np.bool_),
         np.empty(size, np.bool_),
+        np.empty(size),
         np.empty(size),
         np.empty(size),
         np.empty(size),
@@ -96,6 +102,7 @@ def advance(
     whole: bool,
     before: Floats,
     before_off: Bools,
+    before_rest: Floats,
     usual: Floats,
     encoded: int,
     decay: float,
@@ -117,6 +124,7 @@ def advance(
         whole: whether all rounds have a record that may be kept.
         before: the averages before the first batch; shape (size,).
         before_off: which of them are marked as off; shape (size,).
+        before_rest: what is to be added to them; shape (size,).
         usual: the deviation of the records that hold them, see `find_spread`; shape (size,).
         encoded: the number of records that they count; 0 if there are none.
         decay: the share of a record's weight that is left after each that follows; 1 if all count alike.
@@ -135,6 +143,7 @@ def advance(
         whole,
         before,
         before_off,
+        before_rest,
         usual,
         encoded,
         decay,
@@ -147,10 +156,10 @@ def advance(
 
 
 @inner_kernel
-def _begin(scratch: Scratch, before: Floats, before_off: Bools) -> None:
+def _begin(scratch: Scratch, before: Floats, before_off: Bools, before_rest: Floats) -> None:
     for i in range(len(before)):  # not as whole arrays: numba would compile the text of an error for that
         scratch.estimate[i] = scratch.held[i] = before[i]
-        scratch.off[i] = scratch.was_off[i] = before_off[i]
+        scratch.rest[i], scratch.off[i], scratch.was_off[i] = before_rest[i], before_off[i], before_off[i]
 
 
 @kernel
@@ -162,6 +171,7 @@ def advance_with(
     whole: bool,
     before: Floats,
     before_off: Bools,
+    before_rest: Floats,
     usual: Floats,
     encoded: int,
     decay: float,
@@ -173,8 +183,8 @@ def advance_with(
 ) -> None:
     """Do what `advance` does, with arrays that are used again for the next stream."""
     length, size = len(atoms) // len(keys), atoms.shape[1]
-    writer, estimate, held, off, was_off, target, spread, near, about, far, kept, alike = scratch
-    _begin(scratch, before, before_off)
+    writer, estimate, rest, held, off, was_off, target, low, spread, near, about, far, kept, alike = scratch
+    _begin(scratch, before, before_off, before_rest)
     weights, count = find_weights(present[:length], decay), length
     for k in range(len(keys)):
         here, start = slice(k * length, (k + 1) * length), first + k * length
@@ -182,9 +192,9 @@ def advance_with(
             weights, count = find_weights(present[here], decay), present[here].sum()
         encoded += count
         share = find_share(count, encoded, decay)
-        move_averages(estimate, atoms[here], present[here], weights, share, target, spread)
+        move_averages(estimate, rest, atoms[here], present[here], weights, share, target, low, spread)
         for i in range(size):
-            near[i] = find_tolerance(allowed, spread[i], count, share, target[i])
+            near[i] = find_tolerance(allowed, spread[i], count, share, 0.0)
             about[i] = find_deviation(target[i], atoms[here, i], present[here], weights)
             far[i] = np.inf
         may_miss = False
@@ -193,6 +203,7 @@ def advance_with(
                 atoms[here],
                 can[here],
                 target,
+                low,
                 near,
                 far,
                 spread,
@@ -204,13 +215,15 @@ def advance_with(
                 keep,
                 estimate,
                 off,
+                rest,
             )
             if may_miss:
                 break
             for i in range(size):
                 least = find_spread(0.0, about[i], share)
-                limit = find_far_limit(least, count, share, target[i], draw_mark(start, length, i))
-                may_miss |= not off[i] and not abs(estimate[i] - target[i]) <= max(limit, near[i])
+                limit = find_far_limit(least, count, share, 0.0, draw_mark(start, length, i))
+                error = abs((estimate[i] - target[i]) + (rest[i] - low[i]))
+                may_miss |= not off[i] and not error <= max(limit, near[i])
             if not may_miss:
                 break
             for i in range(size):
@@ -218,7 +231,7 @@ def advance_with(
                 if k:
                     old = find_deviation(held[i], atoms[here.start - length : here.start, i], kept, alike)
                 all_records = find_spread(old, about[i], share)
-                limit = find_far_limit(all_records, count, share, target[i], draw_mark(start, length, i))
+                limit = find_far_limit(all_records, count, share, 0.0, draw_mark(start, length, i))
                 far[i] = max(limit, near[i])
             for i in range(size):
                 off[i] = was_off[i]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Header = tuple[int, int, bool]
 Influence = tuple[Floats, Floats]
 """What records come to, and how far each moves it; or the errors of both."""
+Side = tuple[Floats, Floats, Floats, bool]
+"""Anchors, centres and scales, and whether it is clear which are alike; see `vestige.channels.residues.measure`."""
 
 
 class Bits(Compiled):
@@ -61,16 +63,18 @@ class Bits(Compiled):
         rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
         code, attempt = make_code(rows), word.make_attempt(slots, size)
         free = prepare(can, rows, code)
-        attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[can])
-        word.start_attempt(attempt, target.numbers, attempt.scales, bool(target.off.any()), dither)
+        attempt.anchors[:], attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[can])
+        word.start_attempt(attempt, target.numbers, target.low, attempt.scales, bool(target.off.any()), dither)
         while True:
             word.compose(attempt, dither, free)
             write_words(attempt.message, free, code, keep)
             read_words(keep, rows, attempt.message)
-            kept = values[keep]
+            origin = statistic.find_origin(values[keep])
+            kept = values[keep] - origin
             said = statistic.influence(kept) if len(kept) else None
             if len(kept):
-                attempt.centres[:], attempt.scales[:], clear = _measure(said, statistic.find_known_scales(kept))
+                side = _measure(said, statistic.find_known_scales(kept), statistic.spread_origin(origin))
+                attempt.anchors[:], attempt.centres[:], attempt.scales[:], clear = side
             header, power = word.find_header(word.read_header(attempt.message)[0])
             steady = word.read_numbers(
                 attempt.message,
@@ -78,10 +82,12 @@ class Bits(Compiled):
                 size,
                 header,
                 power,
+                attempt.anchors,
                 attempt.centres,
                 attempt.scales,
                 dither,
                 attempt.numbers,
+                attempt.rest,
                 attempt.exponents,
             )
             if steady and said is not None and power >= 0 and word.is_near(attempt):
@@ -113,15 +119,29 @@ def read_word(
     from vestige.channels import word  # noqa: PLC0415
     from vestige.channels.syndrome import read_words  # noqa: PLC0415
 
-    size, slots, numbers = statistic.size, len(present), np.full(statistic.size, np.nan)
+    size, slots = statistic.size, len(present)
+    numbers, rest = np.full(size, np.nan), np.zeros(size)
     if not present.any():
         return Reading(numbers, np.zeros(size, np.bool_))
     rows, message, key = word.count_rows(slots, size), word.make_message(slots, size), word.find_key(first, slots)
     read_words(present, rows, message)
     length, power, off = read_header(message)
-    centres, scales, _ = find_side_information(statistic, values[present])
-    word.read_numbers(message, rows, size, length, power, centres, scales, np.uint64(key), numbers, np.empty(size))
-    return Reading(numbers, np.full(size, off))
+    anchors, centres, scales, _ = find_side_information(statistic, values[present])
+    word.read_numbers(
+        message,
+        rows,
+        size,
+        length,
+        power,
+        anchors,
+        centres,
+        scales,
+        np.uint64(key),
+        numbers,
+        rest,
+        np.empty(size),
+    )
+    return Reading(numbers, np.full(size, off), rest)
 
 
 def _read_header(message: Words) -> Header:
@@ -148,18 +168,32 @@ def _is_known(
     if (np.abs(spread - border) < of_scales).any() or not np.isfinite(of_centres).all():
         return False
     size = len(of_centres)
-    alike, numbers, exponents = attempt.scales == 0.0, np.empty(size), np.empty(size)
+    alike, numbers, rest, exponents = attempt.scales == 0.0, np.empty(size), np.empty(size), np.empty(size)
     for sign in (-1.0, 1.0):
         scales = np.where(alike, 0.0, attempt.scales + sign * of_scales)
         for other in (-1.0, 1.0):
             centres = np.where(alike, attempt.centres, attempt.centres + other * of_centres)
-            read_numbers(attempt.message, rows, size, header, power, centres, scales, key, numbers, exponents)
-            if (scales < 0.0).any() or not np.array_equal(numbers, attempt.numbers):
+            read_numbers(
+                attempt.message,
+                rows,
+                size,
+                header,
+                power,
+                attempt.anchors,
+                centres,
+                scales,
+                key,
+                numbers,
+                rest,
+                exponents,
+            )
+            same = np.array_equal(numbers, attempt.numbers) and np.array_equal(rest, attempt.rest)
+            if (scales < 0.0).any() or not same:
                 return False
     return True
 
 
-def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats, Floats, bool]:
+def find_side_information(statistic: Statistic, values: Floats) -> Side:
     """Find what records say of each number, and how sure that is.
 
     Args:
@@ -167,17 +201,20 @@ def find_side_information(statistic: Statistic, values: Floats) -> tuple[Floats,
         values: the records; shape (n, columns).
 
     Returns:
-        what they come to, and the standard deviation of what one of them says, both of shape (size,), zeros if they say
-        nothing; and whether it is clear which numbers have no deviation, see `measure`.
+        the anchors, which are the first record where numbers move with the values; what the records come to about
+        them, and the standard deviation of what one of them says, zeros if they say nothing, all of shape (size,); and
+        whether it is clear which numbers have no deviation, see `measure`.
 
     Example:
-        >>> find_side_information(Mean(1), np.array([[1.0], [3.0]]))[0]
-        array([2.])
+        >>> find_side_information(Mean(1), np.array([[1.0], [3.0]]))[:2]
+        (array([1.]), array([1.]))
     """
-    return _measure(statistic.influence(values), statistic.find_known_scales(values))
+    origin = statistic.find_origin(values)
+    about = values - origin
+    return _measure(statistic.influence(about), statistic.find_known_scales(about), statistic.spread_origin(origin))
 
 
-def _measure(said: Influence | None, known: Floats) -> tuple[Floats, Floats, bool]:
+def _measure(said: Influence | None, known: Floats, anchors: Floats) -> Side:
     """The same from the influence of the records, and the deviations that are known beforehand."""
     from vestige.channels.residues import measure  # noqa: PLC0415
 
@@ -186,6 +223,7 @@ def _measure(said: Influence | None, known: Floats) -> tuple[Floats, Floats, boo
     if said is not None and np.isfinite(said[0]).all() and np.isfinite(said[1]).all():
         numbers, moves = said
         n = len(moves)
-        clear = measure(numbers + moves, np.ones(n, np.bool_), size, np.empty(n, np.int64), centres, scales)
+        places, unused = np.empty(n, np.int64), np.empty(size)
+        clear = measure(numbers + moves, np.ones(n, np.bool_), size, False, places, unused, centres, scales)
         centres[:], scales[:] = numbers, np.where(np.isnan(known), scales, known)
-    return centres, scales, clear
+    return anchors, centres, scales, clear

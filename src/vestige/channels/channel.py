@@ -30,6 +30,8 @@ class Reading(NamedTuple):
     Attributes:
         numbers: the numbers; nan where a number is lost; shape (size,).
         off: which of them are marked as farther from their target than the answer can bear; shape (size,).
+        rest: what is to be added to the numbers, which a float64 cannot hold beside them; shape (size,), None if
+            nothing.
 
     Example:
         >>> Reading(np.array([2.5]), np.array([False])).numbers
@@ -38,6 +40,12 @@ class Reading(NamedTuple):
 
     numbers: Floats
     off: Bools
+    rest: Floats | None = None
+
+    @property
+    def low(self) -> Floats:
+        """A copy of what is to be added to the numbers; shape (size,)."""
+        return np.zeros(len(self.numbers)) if self.rest is None else self.rest.copy()
 
 
 class Target(NamedTuple):
@@ -48,6 +56,8 @@ class Target(NamedTuple):
         near: an average within this distance of its number is near enough; shape (size,).
         far: a number that is written farther away than this must be marked as off; shape (size,).
         off: which numbers were marked as off before, and stay so; shape (size,).
+        rest: what is to be added to the numbers, which a float64 cannot hold beside them; shape (size,), None if
+            nothing.
 
     Example:
         >>> Target.exactly(np.array([2.5])).far
@@ -58,6 +68,12 @@ class Target(NamedTuple):
     near: Floats
     far: Floats
     off: Bools
+    rest: Floats | None = None
+
+    @property
+    def low(self) -> Floats:
+        """A copy of what is to be added to the numbers; shape (size,)."""
+        return np.zeros(len(self.numbers)) if self.rest is None else self.rest.copy()
 
     @classmethod
     def exactly(cls, numbers: Floats, off: Bools | None = None) -> Target:

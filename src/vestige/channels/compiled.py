@@ -29,9 +29,10 @@ class Compiled(Channel):
         """Read the numbers of a batch that is laid out in slots; see `Channel.read_slots`."""
         from vestige.channels.kernels import read_batch  # noqa: PLC0415
 
-        reading = Reading(np.empty(statistic.size), np.zeros(statistic.size, np.bool_))
-        read_batch(values, present, first, self.mode, *reading)
-        return reading
+        size = statistic.size
+        numbers, off, rest = np.empty(size), np.zeros(size, np.bool_), np.zeros(size)
+        read_batch(values, present, first, self.mode, numbers, off, rest)
+        return Reading(numbers, off, rest)
 
     def write(
         self,
@@ -45,11 +46,27 @@ class Compiled(Channel):
         """Choose the records that store the numbers; see `Channel.write`."""
         from vestige.channels.kernels import make_writer, write_batch  # noqa: PLC0415
 
-        keep, (numbers, near, far, off) = np.zeros(len(can), np.bool_), target
-        writer, read, usable = make_writer(*values.shape), np.empty(len(numbers)), values[can]
-        spread = np.abs(usable - usable.mean(axis=0)).mean(axis=0)
+        keep, (numbers, near, far, off, _) = np.zeros(len(can), np.bool_), target
+        writer, read, rest, usable = make_writer(*values.shape), np.empty(len(numbers)), target.low, values[can]
+        usable = usable - usable[:1]
+        spread, off = np.abs(usable - usable.mean(axis=0)).mean(axis=0), off.copy()
         write_batch(
-            values, can, numbers, near, far, spread, first, key, self.mode, False, writer, keep, read, off.copy()
+            values,
+            can,
+            numbers,
+            target.low,
+            near,
+            far,
+            spread,
+            first,
+            key,
+            self.mode,
+            False,
+            writer,
+            keep,
+            read,
+            off,
+            rest,
         )
         return keep
 
@@ -76,9 +93,23 @@ class Compiled(Channel):
         from vestige.channels.averages import advance  # noqa: PLC0415
 
         size, keep = values.shape[1], np.zeros(len(values) // len(keys), np.bool_)
-        numbers, off = Reading(np.zeros(size), np.zeros(size, np.bool_)) if before is None else before
+        before = Reading(np.zeros(size), np.zeros(size, np.bool_)) if before is None else before
         whole = bool(present.all() and can.all())
         advance(
-            values, present, can, whole, numbers, off, usual, encoded, decay, tolerance, first, keys, self.mode, keep
+            values,
+            present,
+            can,
+            whole,
+            before.numbers,
+            before.off,
+            before.low,
+            usual,
+            encoded,
+            decay,
+            tolerance,
+            first,
+            keys,
+            self.mode,
+            keep,
         )
         return keep

@@ -83,6 +83,7 @@ def write_batch(
     values: Floats,
     can: Bools,
     target: Floats,
+    low: Floats,
     near: Floats,
     far: Floats,
     spread: Floats,
@@ -94,6 +95,7 @@ def write_batch(
     keep: Bools,
     numbers: Floats,
     off: Bools,
+    rest: Floats,
 ) -> None:
     """Mark in `keep` the records of a batch that say `target`, and read what they say.
 
@@ -101,6 +103,7 @@ def write_batch(
         values: by slot; shape (slots, size).
         can: which slots hold a record that may be kept; shape (slots,).
         target: the numbers; shape (size,).
+        low: what is to be added to them, which a float cannot hold beside them; shape (size,).
         near: an average within this distance of its number is near enough; shape (size,).
         far: a number that is written farther away than this is marked as off; shape (size,).
         spread: about the mean absolute deviation of the values; shape (size,).
@@ -112,18 +115,19 @@ def write_batch(
         keep: output; shape (slots,).
         numbers: output, what is read; shape (size,).
         off: which numbers are marked as off: before, and afterwards; shape (size,).
+        rest: output, what is to be added to the numbers; shape (size,).
     """
     slots, size = values.shape
     if mode == AVERAGE:
-        write_flagged_averages(values, can, target, near, far, off, key, writer.workspace, keep)
-        read_averages(values, keep, FLAGS, numbers, off)
+        write_flagged_averages(values, can, target, low, near, far, off, key, writer.workspace, keep)
+        read_averages(values, keep, FLAGS, numbers, off, rest)
         return
     if mode == AUTO and not off.any():
         keep[-CONTROLS:] = False
         if can_average(can[:-CONTROLS], size, 0) and write_near_averages(
-            values[:-CONTROLS], can[:-CONTROLS], target, near, key, writer.workspace, keep[:-CONTROLS]
+            values[:-CONTROLS], can[:-CONTROLS], target, low, near, key, writer.workspace, keep[:-CONTROLS]
         ):
-            read_averages(values[:-CONTROLS], keep[:-CONTROLS], 0, numbers, off)
+            read_averages(values[:-CONTROLS], keep[:-CONTROLS], 0, numbers, off, rest)
             return
     attempt, free = writer.attempt, count_rows(slots, size)
     if not dry:
@@ -133,6 +137,7 @@ def write_batch(
         values,
         can,
         target,
+        low,
         far,
         spread,
         bool(off.any()),
@@ -144,24 +149,27 @@ def write_batch(
         marks,
     )
     for i in range(size):
-        numbers[i], off[i] = attempt.numbers[i], is_off
+        numbers[i], rest[i], off[i] = attempt.numbers[i], attempt.rest[i], is_off
 
 
 @kernel
-def read_batch(values: Floats, present: Bools, first: int, mode: int, numbers: Floats, off: Bools) -> None:
-    """Write the numbers that a batch holds, nan where one is lost, and which of them are marked as off."""
+def read_batch(
+    values: Floats, present: Bools, first: int, mode: int, numbers: Floats, off: Bools, rest: Floats
+) -> None:
+    """Write the numbers that a batch holds, nan where one is lost, which are marked as off, and what to add to them."""
     slots, size = values.shape
     if mode == AVERAGE:
-        read_averages(values, present, FLAGS, numbers, off)
+        read_averages(values, present, FLAGS, numbers, off, rest)
     elif not is_word(present, mode):
-        read_averages(values[:-CONTROLS], present[:-CONTROLS], 0, numbers, off)
+        read_averages(values[:-CONTROLS], present[:-CONTROLS], 0, numbers, off, rest)
     elif not present.any():
         numbers[:] = np.nan
     else:
         message, rows = make_message(slots, size), count_rows(slots, size)
-        centres, scales, exponents = np.empty(size), np.empty(size), np.empty(size)
+        anchors, centres, scales, exponents = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
         read_words(present, rows, message)
-        measure(values, present, size, np.empty(slots, np.int64), centres, scales)
+        measure(values, present, size, True, np.empty(slots, np.int64), anchors, centres, scales)
         level, off[:] = read_header(message)
         header, power = find_header(level)
-        read_numbers(message, rows, size, header, power, centres, scales, find_key(first, slots), numbers, exponents)
+        key = find_key(first, slots)
+        read_numbers(message, rows, size, header, power, anchors, centres, scales, key, numbers, rest, exponents)

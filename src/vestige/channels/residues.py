@@ -7,8 +7,10 @@ whether the exponent of the scale is odd: then the exponent is the same although
 choice of records. Apart from that bit, nothing is spent on the sign, the exponent or the mean, and the error is the
 same in all units. A dither from the public clock, over the whole modulus, makes rounding unbiased (Schuchman 1964,
 https://doi.org/10.1109/TCOM.1964.1088973).
-If the kept records are all alike there is no scale: then a bit says whether the number is their common value, and if
-not, the bits are the leading ones of a float64.
+All of this is about the first kept record, the anchor: differences from it are exact far from zero, its remainder
+modulo the range of residues is exact too, and a number is the sum of two floats.
+If the kept records are all alike there is no scale: then the bits are the leading ones of a float64, of how far the
+number is from their common value.
 Guarantee: errors have mean 0, up to 2^-6 of a step in words of 48 bits a number, since the dither itself has 53 bits;
 they do not depend on units; held by tests/channels/test_word.py.
 """
@@ -30,7 +32,7 @@ ALIKE = -np.inf
 _WOBBLE = 2.0**-40
 """Side information may be off by this share of itself without changing what is read."""
 ALIKE_SHARE = 2.0**-36
-"""Records are alike if they vary by no more than this share of the largest."""
+"""Records are alike if they vary by no more than this share of the one that is farthest from the anchor."""
 _CLEAR = 2.0**-8
 """It is not clear whether records are alike if their deviation is this near the limit, as a share of the limit.
 
@@ -55,6 +57,12 @@ def _round(number: float) -> np.float64:
 
 
 @kernel
+def _find_remainder(number: float, span: float) -> np.float64:
+    """Find the remainder of a division, with the sign of the number: exact, as that of C."""
+    return np.float64(np.fmod(number, span))
+
+
+@kernel
 def _to_bits(number: float) -> np.int64:
     """Give the bits of a float64 as a whole number."""
     return np.float64(number).view(np.int64)
@@ -67,7 +75,16 @@ def _to_number(bits: np.int64) -> np.float64:
 
 
 @inner_kernel
-def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: Floats, scales: Floats) -> bool:
+def measure(
+    atoms: Floats,
+    present: Bools,
+    columns: int,
+    anchored: bool,
+    places: Ints,
+    anchors: Floats,
+    centres: Floats,
+    scales: Floats,
+) -> bool:
     """Write the average of the present atoms in each of the first columns, and their standard deviation if normal.
 
     A scale is 0 if all are alike, up to what adding them up rounds off. If none is present, nothing is written.
@@ -76,8 +93,10 @@ def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: 
         atoms: by slot; shape (slots, columns or more).
         present: which slots count; shape (slots,).
         columns: the number of columns.
+        anchored: whether averages are about the first atom that is present; else they are about zero.
         places: to compute with; shape (slots,).
-        centres: output; shape (columns,).
+        anchors: output, what they are about; shape (columns,).
+        centres: output, the averages about the anchors; shape (columns,).
         scales: output; shape (columns,).
 
     Returns:
@@ -91,18 +110,26 @@ def measure(atoms: Floats, present: Bools, columns: int, places: Ints, centres: 
         return clear
     for i in range(columns):
         first = atoms[places[0], i]
+        anchor = first if anchored else 0.0
         total, largest, apart = 0.0, 0.0, 0.0
         for k in range(count):
             total += atoms[places[k], i] - first
-            largest = max(largest, abs(atoms[places[k], i]))
-        centres[i] = first + total / count
+            largest = max(largest, abs(atoms[places[k], i] - anchor))
+        centre = total / count
         for k in range(count):
-            apart += abs(atoms[places[k], i] - centres[i])
+            apart += abs((atoms[places[k], i] - first) - centre)
+        anchors[i], centres[i] = anchor, (first - anchor) + centre
         scales[i], border = NORMAL * apart / count, ALIKE_SHARE * largest
         clear &= scales[i] == 0.0 or abs(scales[i] - border) > _CLEAR * border
         if scales[i] <= border or not math.isfinite(scales[i]):
             scales[i] = 0.0
     return clear
+
+
+@kernel
+def reduce_number(number: float, span: float) -> float:
+    """Reduce a number modulo the range of residues, without rounding."""
+    return _find_remainder(number, span) if abs(number) >= span else number
 
 
 @kernel
@@ -214,10 +241,17 @@ def choose_exponent(scale: float, factor: float, is_odd: bool) -> tuple[float, f
 
 @kernel
 def encode_pattern(number: float, dither: float, bits: int, lost: int, offset: int) -> int:
-    """Encode the magnitude of a number in the leading bits of its float64, the lowest `lost` of them zero."""
+    """Encode the magnitude of a number in the leading bits of its float64, the lowest `lost` of them zero.
+
+    The offset counts the nearest choice as 0, the next as 1, and so on.
+    """
     unit = _PATTERN * 2.0 ** (lost - bits)
     place = (np.float64(_to_bits(abs(number))) + dither * _PATTERN * 2.0**-bits) / unit
-    whole = math.floor(place) + (1 if offset % 2 else -1) * ((offset + 1) // 2)
+    whole = _floor(place)
+    towards = -1.0 if place - whole < 0.5 else 1.0
+    if offset % 2 == 0:
+        towards = -towards
+    whole += towards * ((offset + 1) // 2)
     return int(min(max(whole, 0.0), 2.0 ** (bits - lost) - 1.0)) << lost
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from vestige._numba import kernel
-from vestige.subset.search import compute_average, find_near_average
+from vestige.statistics.kernels import add_exactly
+from vestige.subset.search import find_near_average
 from vestige.subset.workspace import Workspace
 from vestige.types import Bools, Floats
 
@@ -36,13 +37,14 @@ def write_average(
     values: Floats,
     can: Bools,
     target: float,
+    low: float,
     near: float,
     key: np.uint64,
     persist: bool,
     workspace: Workspace,
     keep: Bools,
 ) -> float:
-    """Keep records whose average is near `target`; return how far it is off."""
+    """Keep records whose average is near `target + low`; return how far it is off."""
     usable = 0
     for i in range(len(values)):
         keep[i] = False
@@ -51,22 +53,33 @@ def write_average(
             usable += 1
     if not usable:
         return np.inf
-    find_near_average(workspace.values, usable, target, near, key, persist, workspace, workspace.chosen)
+    find_near_average(workspace.values, usable, target, low, near, key, persist, workspace, workspace.chosen)
+    total, count = 0.0, 0
     for i in range(usable):
         keep[workspace.places[i]] = workspace.chosen[i]
-    return abs(compute_average(values, keep) - target)
+        if workspace.chosen[i]:
+            total += workspace.offsets[i]
+            count += 1
+    return abs(total) / count
 
 
 @kernel
 def write_near_averages(
-    values: Floats, can: Bools, target: Floats, near: Floats, key: np.uint64, workspace: Workspace, keep: Bools
+    values: Floats,
+    can: Bools,
+    target: Floats,
+    low: Floats,
+    near: Floats,
+    key: np.uint64,
+    workspace: Workspace,
+    keep: Bools,
 ) -> bool:
     """Keep records whose averages are within `near` of their targets; return whether there are such records."""
     dim = values.shape[1]
     for i in range(dim):
         mine = keep[i::dim]
         residual = write_average(
-            values[i::dim, i], can[i::dim], target[i], near[i], key + np.uint64(i), False, workspace, mine
+            values[i::dim, i], can[i::dim], target[i], low[i], near[i], key + np.uint64(i), False, workspace, mine
         )
         if not residual <= near[i]:
             return False
@@ -78,6 +91,7 @@ def write_flagged_averages(
     values: Floats,
     can: Bools,
     target: Floats,
+    low: Floats,
     near: Floats,
     far: Floats,
     off: Bools,
@@ -95,6 +109,7 @@ def write_flagged_averages(
             values[i::dim, i][:others],
             segment[:others],
             target[i],
+            low[i],
             near[i],
             key + np.uint64(i),
             True,
@@ -108,11 +123,22 @@ def write_flagged_averages(
 
 
 @kernel
-def read_averages(values: Floats, present: Bools, flags: int, numbers: Floats, off: Bools) -> None:
-    """Write the averages of the segments, and which of them are flagged as off."""
+def read_averages(values: Floats, present: Bools, flags: int, numbers: Floats, off: Bools, rest: Floats) -> None:
+    """Write the averages of the segments, which of them are flagged as off, and what is to be added to them.
+
+    Differences from the first value are summed, so that a common offset costs no digits; nan if nothing is kept.
+    """
     dim = values.shape[1]
     for i in range(dim):
         mine = present[i::dim]
         others = len(mine) - flags
-        numbers[i] = compute_average(values[i::dim, i][:others], mine[:others])
+        segment = values[i::dim, i]
+        pivot, total, count = np.nan, 0.0, 0
+        for j in range(others):
+            if mine[j]:
+                if count == 0:
+                    pivot = segment[j]
+                total += segment[j] - pivot
+                count += 1
+        numbers[i], rest[i] = add_exactly(pivot, total / max(count, 1))
         off[i] = mine[others:].any()

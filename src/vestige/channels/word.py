@@ -11,8 +11,9 @@ The bits of the word are the syndrome of presence (`vestige.channels.syndrome`),
 | the first bit of each number, then the second of each, ... | see `vestige.channels.residues` |
 
 Numbers are marked as off in the first word that is too far from them (`vestige.statistics.kernels.find_far_limit`), and
-in all words after it. Ranges wider by 4^2, 4^3, 4^5 or 4^9, if the numbers are marked 4^2 or 4^5, are for data that
-drift or are sorted. The escape writes numbers as floats, which are read without side information.
+in all words after it. Ranges wider by 4^2, 4^3, 4^5 or 4^9, if the numbers are marked 4^4 or 4^9, are for data that
+drift or are sorted. The escape writes numbers as floats: about the first kept record or, if that is more precise or
+it is another one at each try, about zero.
 Every word is read by its writer before it counts, and must say the same if its side information is off a little. If a
 number does not come out, the writer tries the scale that the kept records had, then the second nearest numbers and so
 on, then the next header. The escape always comes out.
@@ -43,19 +44,26 @@ from vestige.channels.residues import (
     find_step,
     is_steady,
     measure,
+    reduce_number,
 )
 from vestige.channels.syndrome import Code, read_words, write_words
 from vestige.random.kernels import draw
+from vestige.statistics.kernels import add_exactly
 from vestige.types import Bools, Floats, Ints, Words
 
 _KEY = np.uint64(0x776F7264)
 _ESCAPE = -1
-_POWERS = np.array([0, 1, 0, 2, 3, 5, 9, _ESCAPE, 2, 5, _ESCAPE])
+_POWERS = np.array([0, 1, 0, 2, 3, 5, 9, _ESCAPE, 4, 9, _ESCAPE])
 """The power of four that each header says, or the escape; they are tried in the order of `_find_next_level`."""
 _WIDE_LEVEL, _OFF_LEVEL, _FIRST_LONG, _LAST_LEVEL, _FIRST_LONG_OFF, _LAST_OFF_LEVEL = 1, 2, 3, 7, 8, 10
 _TRIES = 24
 _WIDE, _WIDER = 3, 12
 """The number of tries out of range before the range is widened; more before a long header, which costs four bits."""
+_LAST_ANCHORED = 12
+"""From this try on, the escape writes numbers about zero: the first kept record was another one each time."""
+_ABSOLUTE = 2
+"""The bit of a float that says that it is about zero, not about the anchor."""
+_SMALLEST = float(np.finfo(np.float64).tiny)
 _MAX_SHIFT = 30
 _FAR_OFFSET = 8
 """From this retry on, each number is one of its eight nearest, by chance: some slots depend on no last bit."""
@@ -70,12 +78,15 @@ class Attempt(NamedTuple):
 
     Attributes:
         target: the numbers to write; shape (size,).
+        low: what is to be added to them, which a float cannot hold beside them; shape (size,).
         guess: the exponent of the scale that the kept records are expected to have in each number, or `ALIKE` if they
             are expected to be alike; shape (size,).
         unit: the distance of the numbers that can be written; shape (size,).
         numbers: what is read; shape (size,).
+        rest: what is to be added to it; shape (size,).
         exponents: the exponents that are read; shape (size,).
-        centres: the average of what the kept records say of each number; shape (size,).
+        anchors: what the first kept record says of each number that moves with the values, otherwise 0; shape (size,).
+        centres: the average of what the kept records say of each number, about the anchors; shape (size,).
         scales: their standard deviations; shape (size,).
         message: the bits of the word in integers of 64 bits; the first bit is the highest one of the first integer.
         counters: header, offset, changes of scales, tries out of range, tries, and whether the numbers are off.
@@ -84,10 +95,13 @@ class Attempt(NamedTuple):
     """
 
     target: Floats
+    low: Floats
     guess: Floats
     unit: Floats
     numbers: Floats
+    rest: Floats
     exponents: Floats
+    anchors: Floats
     centres: Floats
     scales: Floats
     message: Words
@@ -131,6 +145,9 @@ def make_attempt(slots: int, size: int) -> Attempt:
         np.zeros(size),
         np.zeros(size),
         np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
+        np.zeros(size),
         make_message(slots, size),
         np.zeros(6, np.int64),
         np.zeros(size, np.int64),
@@ -139,14 +156,14 @@ def make_attempt(slots: int, size: int) -> Attempt:
 
 
 @inner_kernel
-def start_attempt(attempt: Attempt, target: Floats, scales: Floats, off: bool, key: np.uint64) -> None:
+def start_attempt(attempt: Attempt, target: Floats, low: Floats, scales: Floats, off: bool, key: np.uint64) -> None:
     """Begin with the nearest numbers, and the scales of all records that can be kept."""
     for k in range(len(attempt.counters)):
         attempt.counters[k] = 0
     attempt.counters[OFF] = off
     attempt.counters[LEVEL] = _OFF_LEVEL if off else 0
     for i in range(len(target)):
-        attempt.target[i] = target[i]
+        attempt.target[i], attempt.low[i] = target[i], low[i]
         attempt.guess[i] = find_exponent(scales[i], find_factor(key, i))
 
 
@@ -236,22 +253,32 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
         guess = attempt.guess[i]
         word = 0
         if power == _ESCAPE or guess == ALIKE:
-            is_same = power != _ESCAPE and attempt.target[i] == attempt.centres[i]
-            dither = find_dither(key, i, 0)
-            if not is_same:
-                signed = 0b11 if attempt.target[i] < 0.0 else 0b10
-                word = signed << (bits - 2) | encode_pattern(attempt.target[i], dither, bits - 2, lost, offset)
-            attempt.unit[i] = abs(attempt.target[i]) * 2.0 ** (13 - bits + lost) + 1e-300
+            target, apart = attempt.target[i], (attempt.target[i] - attempt.anchors[i]) + attempt.low[i]
+            dither, first = find_dither(key, i, 0), 0
+            alone = power == _ESCAPE and counters[TRIES] >= _LAST_ANCHORED
+            if alone or attempt.anchors[i] == 0.0 or abs(target) <= abs(apart):
+                first, apart = _ABSOLUTE, target  # what is read alike whichever records are kept
+            if power == _ESCAPE or not _is_centre(attempt, i):
+                first |= 1 if apart < 0.0 else 0
+                word = first << (bits - 2) | encode_pattern(apart, dither, bits - 2, lost, offset)
+            attempt.unit[i] = abs(apart) * 2.0 ** (13 - bits + lost) + 1e-300
         else:
             top = bits - 1
             step = find_step(guess, find_factor(key, i), width, power, top)
             dither = find_dither(key, i, top)
-            whole, fits = choose_residue(attempt.target[i], step, dither, lost, offset)
             modulus = float(1 << top)
+            number = reduce_number(attempt.target[i], step * modulus) + attempt.low[i]
+            whole, fits = choose_residue(number, step, dither, lost, offset)
             residue = int(whole - math.floor(whole / modulus) * modulus) if fits else 0
             word = (int(guess) & 1) << top | residue
             attempt.unit[i] = step * float(1 << lost)
         _put_bits(message, header + i, size, bits, word)
+
+
+@inner_kernel
+def _is_centre(attempt: Attempt, i: int) -> bool:
+    """Tell whether a number is what the kept records say."""
+    return bool((attempt.target[i] - attempt.anchors[i]) + attempt.low[i] == attempt.centres[i])
 
 
 @kernel
@@ -270,9 +297,10 @@ def _rank(attempt: Attempt, key: np.uint64, free: int, width: float) -> None:
             bits = _count_bits(i, size, rows, header)
             lost = min(bits, max(0, bits - (free - header - i + size - 1) // size))
             step = find_step(attempt.guess[i], find_factor(key, i), width, power, bits - 1)
-            place = (attempt.target[i] / step + find_dither(key, i, bits - 1)) / 2.0**lost
+            number = reduce_number(attempt.target[i], step * float(1 << (bits - 1))) + attempt.low[i]
+            place = (number / step + find_dither(key, i, bits - 1)) / 2.0**lost
             costs[i] = 1.0 - 2.0 * abs(place - math.floor(place) - 0.5)
-        elif power != _ESCAPE and attempt.target[i] == attempt.centres[i]:
+        elif power != _ESCAPE and _is_centre(attempt, i):
             costs[i] = np.inf
     attempt.ranks[:] = _MAX_SHIFT  # for all but the cheapest, which are as many as can ever be changed
     for rank in range(min(size, _MAX_SHIFT)):
@@ -303,10 +331,12 @@ def read_numbers(
     size: int,
     header: int,
     power: int,
+    anchors: Floats,
     centres: Floats,
     scales: Floats,
     key: np.uint64,
     numbers: Floats,
+    rest: Floats,
     exponents: Floats,
 ) -> bool:
     """Read the numbers of a word.
@@ -317,10 +347,12 @@ def read_numbers(
         size: the number of numbers.
         header: the length of its header.
         power: the power of four that this says, or -1; see `find_header`.
-        centres: the average of what the kept records say of each; shape (size,).
+        anchors: what averages are about, see `measure`; shape (size,).
+        centres: the average of what the kept records say of each, about its anchor; shape (size,).
         scales: their standard deviations; shape (size,).
         key: of the public clock.
         numbers: output, the numbers; shape (size,).
+        rest: output, what is to be added to them; shape (size,).
         exponents: output, the exponents of their scales; shape (size,).
 
     Returns:
@@ -332,33 +364,48 @@ def read_numbers(
         alike = scales[i] == 0.0
         top = bits - (2 if power == _ESCAPE or alike else 1)
         word = _get_bits(message, header + i, size, bits)
-        first, rest = word >> top, word & ((1 << top) - 1)
+        first, rest_bits = word >> top, word & ((1 << top) - 1)
         if power == _ESCAPE or alike:
-            numbers[i], exponents[i] = centres[i], ALIKE
-            if first & 2:
-                number = decode_pattern(rest, find_dither(key, i, 0), top)
-                numbers[i] = -number if first & 1 else number
+            exponents[i], number = ALIKE, decode_pattern(rest_bits, find_dither(key, i, 0), top)
+            if first & _ABSOLUTE:
+                numbers[i], rest[i] = -number if first & 1 else number, 0.0
+                continue
+            if number < _SMALLEST:
+                number = 0.0 if power == _ESCAPE else centres[i]
+            elif first & 1:
+                number = -number
+            numbers[i], rest[i] = add_exactly(anchors[i], number)
             continue
         factor = find_factor(key, i)
         exponents[i], rise = choose_exponent(scales[i], factor, first == 1)
         step = find_step(exponents[i], factor, width, power, top)
-        numbers[i], apart = find_nearest(np.float64(rest), step, find_dither(key, i, top), top, centres[i])
-        steady &= is_steady(apart, rise, scales[i], centres[i], step * float(1 << top))
+        span = step * float(1 << top)
+        base = reduce_number(anchors[i], span)
+        number, apart = find_nearest(np.float64(rest_bits), step, find_dither(key, i, top), top, base + centres[i])
+        numbers[i], rest[i] = add_exactly(anchors[i], number - base)
+        steady &= is_steady(apart, rise, scales[i], centres[i], span)
     return steady
 
 
 @inner_kernel
 def _find_reach(attempt: Attempt, i: int) -> float:
     """How far from its target a number may come out."""
-    reach: float = attempt.unit[i] * (2.0 + attempt.counters[OFFSET]) + 2.0**-48 * abs(attempt.target[i])
+    apart = abs((attempt.target[i] - attempt.anchors[i]) + attempt.low[i])
+    reach: float = attempt.unit[i] * (2.0 + attempt.counters[OFFSET]) + 2.0**-48 * apart
     return reach
+
+
+@inner_kernel
+def _find_error(attempt: Attempt, i: int) -> float:
+    """How far from its target a number came out."""
+    return float(abs((attempt.numbers[i] - attempt.target[i]) + (attempt.rest[i] - attempt.low[i])))
 
 
 @inner_kernel
 def is_near(attempt: Attempt) -> bool:
     """Tell whether all numbers came out near their targets."""
-    for i in range(len(attempt.target)):
-        if not abs(attempt.numbers[i] - attempt.target[i]) <= _find_reach(attempt, i):
+    for i in range(len(attempt.target)):  # noqa: SIM110
+        if not _find_error(attempt, i) <= _find_reach(attempt, i):
             return False
     return True
 
@@ -382,7 +429,7 @@ def judge(attempt: Attempt, clear: bool, steady: bool, far: Floats, marks: Bools
     is_escape = find_header(counters[LEVEL])[1] == _ESCAPE
     good = steady and (clear or is_escape) and not stuck
     for i in range(len(far)):
-        error = abs(attempt.numbers[i] - attempt.target[i])
+        error = _find_error(attempt, i)
         guessed = is_escape or attempt.exponents[i] == attempt.guess[i]
         if not guessed or not error <= _find_reach(attempt, i):
             good = False
@@ -418,6 +465,7 @@ def write_averages(
     atoms: Floats,
     can: Bools,
     target: Floats,
+    low: Floats,
     far: Floats,
     spread: Floats,
     off: bool,
@@ -434,13 +482,14 @@ def write_averages(
         atoms: by slot; shape (slots, size).
         can: which slots hold a record that may be kept; shape (slots,).
         target: the numbers; shape (size,).
+        low: what is to be added to them; shape (size,).
         far: numbers that are written farther away than this are marked as off; shape (size,).
         spread: about the mean absolute deviation of the atoms; shape (size,).
         off: whether the numbers are marked already.
         key: of the public clock.
         free: what `prepare` returned.
         code: as `prepare` left it.
-        attempt: from `make_attempt`; afterwards its `numbers` are what is read.
+        attempt: from `make_attempt`; afterwards its `numbers` and `rest` are what is read.
         keep: shape (slots,).
         marks: a part of `keep` of which one must be kept.
 
@@ -452,15 +501,15 @@ def write_averages(
         attempt.scales[i] = NORMAL * spread[i]
         varied &= spread[i] > 0.0
     if not varied:
-        measure(atoms, can, size, attempt.places, attempt.centres, attempt.scales)
-    start_attempt(attempt, target, attempt.scales, off, key)
+        measure(atoms, can, size, True, attempt.places, attempt.anchors, attempt.centres, attempt.scales)
+    start_attempt(attempt, target, low, attempt.scales, off, key)
     rows = count_rows(len(keep), size)
     while True:
         compose(attempt, key, free)
         write_words(attempt.message, free, code, keep)
         if free < rows:
             read_words(keep, rows, attempt.message)
-        clear = measure(atoms, keep, size, attempt.places, attempt.centres, attempt.scales)
+        clear = measure(atoms, keep, size, True, attempt.places, attempt.anchors, attempt.centres, attempt.scales)
         header, power = find_header(read_header(attempt.message)[0])
         steady = read_numbers(
             attempt.message,
@@ -468,10 +517,12 @@ def write_averages(
             size,
             header,
             power,
+            attempt.anchors,
             attempt.centres,
             attempt.scales,
             key,
             attempt.numbers,
+            attempt.rest,
             attempt.exponents,
         )
         if judge(attempt, clear, steady, far, marks, key):

@@ -13,7 +13,20 @@ from vestige.keyed.chain_kernels import ELSEWHERE, Arena, Columns
 from vestige.statistics.kernels import find_share, move_averages
 from vestige.types import Bools, Floats, Ints
 
+_EPSILON = float(np.finfo(np.float64).eps)
 _SMALLEST = float(np.finfo(np.float64).tiny)
+
+
+@inner_kernel
+def _may_lack_digits(mean: float, held: Floats, counted: int) -> bool:
+    """Whether float64 may round a mean by more than half of its standard error, which an answer then says."""
+    least, is_apart = _EPSILON * abs(mean) * np.sqrt(np.float64(counted * len(held))), False
+    for j in range(len(held)):
+        apart = abs(held[j] - mean)
+        if apart > least:
+            return False
+        is_apart |= apart > 0.0
+    return is_apart
 
 
 @inner_kernel
@@ -49,7 +62,7 @@ def answer_each(
         gather(columns, arena, key, batch)
         encoded, is_fine = count_encoded(columns, key), True
         for i in range(dim):
-            batch.numbers[i] = 0.0
+            batch.numbers[i] = batch.rest[i] = 0.0
         if encoded:
             is_fine = read_encoded(columns, key, terms, batch)
             for i in range(dim):
@@ -58,13 +71,18 @@ def answer_each(
         if is_fine and pending:
             move_averages(
                 batch.numbers,
+                batch.rest,
                 batch.records.values[kept : kept + pending],
                 batch.everyone[:pending],
                 weights[full - pending :],
                 find_share(pending, encoded + pending, terms.decay),
                 values[row],
+                batch.rest,
                 batch.usual,
             )
+        held = batch.records.values[: kept + pending]
         for i in range(dim):
-            is_fine &= np.isfinite(values[row, i])
+            is_fine &= np.isfinite(values[row, i]) and not _may_lack_digits(
+                values[row, i], held[:, i], encoded + pending
+            )
         answered[row] = is_fine

@@ -76,6 +76,7 @@ class Batch(NamedTuple):
         alike: a weight of 1 for each slot; shape (longest,).
         numbers: what is encoded; shape (columns,).
         off: which numbers are marked as off; shape (columns,).
+        rest: what is to be added to the numbers; shape (columns,).
         usual: the deviation of the kept records; shape (columns,).
         coins: of one update; shape (1,).
     """
@@ -88,6 +89,7 @@ class Batch(NamedTuple):
     alike: Floats
     numbers: Floats
     off: Bools
+    rest: Floats
     usual: Floats
     coins: Words
 
@@ -104,6 +106,7 @@ def make_batch(batch: int, longest: int, columns: int, timed: bool, named: bool,
         np.ones(longest),
         np.empty(columns),
         np.empty(columns, np.bool_),
+        np.empty(columns),
         np.empty(columns),
         np.empty(1, np.uint64),
     )
@@ -136,7 +139,7 @@ def read_encoded(columns: Columns, key: int, terms: Terms, batch: Batch) -> bool
     first = columns.t[key] - columns.pending[key] - length + 1
     for i in range(dim):
         batch.off[i] = False
-    read_batch(batch.held[:length], batch.present[:length], first, terms.mode, batch.numbers, batch.off)
+    read_batch(batch.held[:length], batch.present[:length], first, terms.mode, batch.numbers, batch.off, batch.rest)
     is_read = True
     for i in range(dim):
         is_read &= not np.isnan(batch.numbers[i])
@@ -158,7 +161,7 @@ def update(columns: Columns, arena: Arena, key: int, number: int, terms: Terms, 
     dim, length = arena.values.shape[2], columns.length[key]
     gather(columns, arena, key, batch)
     for i in range(dim):
-        batch.numbers[i], batch.usual[i], batch.off[i] = 0.0, 0.0, False
+        batch.numbers[i], batch.rest[i], batch.usual[i], batch.off[i] = 0.0, 0.0, 0.0, False
     if length:
         if not read_encoded(columns, key, terms, batch):
             return False
@@ -176,6 +179,7 @@ def update(columns: Columns, arena: Arena, key: int, number: int, terms: Terms, 
         True,
         batch.numbers,
         batch.off,
+        batch.rest,
         batch.usual,
         count_encoded(columns, key),
         terms.decay,

@@ -46,8 +46,11 @@ def write_batches(
     """
     batches, size = averages.shape
     values, near, far = np.empty((length, size)), np.empty(size), np.full(size, np.inf)
-    said, moved, target, deviations, found = (
+    said, moved, target, deviations, found, none, low, rest = (
         before.copy(),
+        np.empty(size),
+        np.empty(size),
+        np.zeros(size),
         np.empty(size),
         np.empty(size),
         np.empty(size),
@@ -62,15 +65,17 @@ def write_batches(
             values[j] = rows[int(draw_uniform(coins, j) * len(rows))]
         for i in range(size):
             moved[i] = said[i] + share * (averages[batch, i] - said[i])
-        move_averages(moved, values, can, weights, 0.0, target, deviations)
+        move_averages(moved, none, values, can, weights, 0.0, target, low, deviations)
         for i in range(size):
-            near[i] = find_tolerance(near_share, deviations[i], 1, 1.0, target[i])
+            near[i] = find_tolerance(near_share, deviations[i], 1, 1.0, 0.0)
         marks[:] = off
-        write_batch(values, can, target, near, far, deviations, batch, coins, mode, True, writer, keep, found, marks)
+        write_batch(
+            values, can, target, low, near, far, deviations, batch, coins, mode, True, writer, keep, found, marks, rest
+        )
         words[batch] = is_word(keep, mode)
         for i in range(size):
             said[i] = target[i] if words[batch] else found[i]
-            residuals[batch, i] = abs(found[i] - target[i])
+            residuals[batch, i] = abs((found[i] - target[i]) + (rest[i] - low[i]))
             deviation = find_deviation(target[i], values[:, i], can, weights)
             if deviation > 0.0:
                 misses[batch] = max(misses[batch], residuals[batch, i] / deviation)

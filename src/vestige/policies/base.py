@@ -23,7 +23,14 @@ from vestige.errors import ParameterError
 from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise
 from vestige.policies.named_policy import NamedPolicy
-from vestige.policies.rounding import ALIKE, bound_rounding, combine_bounds, combine_rounding, note_rounding
+from vestige.policies.rounding import (
+    ALIKE,
+    bound_rounding,
+    combine_bounds,
+    combine_rounding,
+    note_digits,
+    note_rounding,
+)
 from vestige.policy import count_waiting, make_lost_error, mask_arrivals
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
@@ -364,8 +371,8 @@ class Encoded(NamedPolicy[E_co]):
             return None
         share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
         off = self._read(clock, retained).off
-        numbers, key = self._compute_numbers(clock, retained), np.uint64(coins & _WORD)
-        target = self._make_target(numbers, off, None, retained.values, share, clock.first, length)
+        (numbers, rest), key = self._compute_both(clock, retained), np.uint64(coins & _WORD)
+        target = self._make_target(numbers, off, None, retained.values, share, clock.first, length, rest)
         target = target._replace(near=np.zeros(len(numbers)))  # few are left: the nearest that there is
         values = channels.lay_out(slots, retained.values, length)
         keep = self.encoding.write(values, can, target, self.statistic, clock.first, key)
@@ -374,7 +381,8 @@ class Encoded(NamedPolicy[E_co]):
     def answer(self, clock: Clock, retained: Records) -> E_co:
         """Answer with the statistic of all records that count: the encoded ones, moved by those that arrived since."""
         worth, rounding = self._find_worth(clock, retained), self._find_rounding(clock)
-        numbers, notes = self._compute_numbers(clock, retained), note_rounding(rounding, worth)
+        numbers = self._compute_numbers(clock, retained)
+        notes = note_rounding(rounding, worth) + note_digits(*self._find_means(numbers, retained), worth)
         if clock.encoded and self._read(clock, retained).off.any():
             made, notes = self._conclude_off(numbers, worth, rounding, clock, retained), (*notes, _OFF)
         else:
@@ -486,7 +494,7 @@ class Encoded(NamedPolicy[E_co]):
             encoded += count
             share = find_share(count, encoded, self.decay)
             first = clock.last + 1 + k * length
-            usual = None if before is None else self.statistic.find_deviations(kept, before.numbers)
+            usual = None if before is None else self._find_deviations(kept, before.numbers, before.low)[0]
             target, coin = self._step(before, usual, values[here], present[here], share, first, key)
             keep = self.encoding.write(values[here], can[here], target, self.statistic, first, coin)
             if k + 1 < len(keys):
@@ -518,9 +526,10 @@ class Encoded(NamedPolicy[E_co]):
         from vestige.statistics.kernels import find_weights  # noqa: PLC0415
 
         weights = find_weights(present, self.decay)[present]
-        numbers, off = (None, np.zeros(self.statistic.size, np.bool_)) if before is None else before
-        moved = self.statistic.step(numbers, values[present], weights, share)
-        return self._make_target(moved, off, usual, values[present], share, first, len(present)), key
+        off = np.zeros(self.statistic.size, np.bool_) if before is None else before.off
+        held = None if before is None else (before.numbers, before.low)
+        moved, rest = self.statistic.move(held, values[present], weights, share)
+        return self._make_target(moved, off, usual, values[present], share, first, len(present), rest), key
 
     def _make_target(
         self,
@@ -531,24 +540,38 @@ class Encoded(NamedPolicy[E_co]):
         share: float,
         first: int,
         length: int,
+        rest: Floats | float = 0.0,
     ) -> Target:
         """How near the numbers must be written, and from where on they are marked as off."""
         from vestige.channels.averages import draw_mark  # noqa: PLC0415
         from vestige.statistics.kernels import find_far_limit, find_spread, find_tolerance  # noqa: PLC0415
 
-        deviations, count = self.statistic.find_deviations(values, numbers), len(values)
-        near, far = np.empty(len(numbers)), np.empty(len(numbers))
-        for i, (number, deviation) in enumerate(zip(numbers, deviations, strict=True)):
+        (deviations, centred, moving), count = self._find_deviations(values, numbers, rest), len(values)
+        near, far, sizes = np.empty(len(numbers)), np.empty(len(numbers)), np.where(moving, 0.0, numbers)
+        for i, (size, deviation) in enumerate(zip(sizes, deviations, strict=True)):
             spread = deviation if usual is None else find_spread(usual[i], deviation, share)
-            near[i] = find_tolerance(self.tolerance, deviation, count, share, number)
-            far[i] = max(find_far_limit(spread, count, share, number, draw_mark(first, length, i)), near[i])
-        return Target(numbers, near, np.maximum(far, self.statistic.find_exact_limits(numbers)), off)
+            near[i] = find_tolerance(self.tolerance, deviation, count, share, size)
+            far[i] = max(find_far_limit(spread, count, share, size, draw_mark(first, length, i)), near[i])
+        low = np.zeros(len(numbers)) + rest
+        return Target(numbers, near, np.maximum(far, self.statistic.find_exact_limits(centred)), off, low)
+
+    def _find_deviations(self, values: Floats, numbers: Floats, rest: Floats | float) -> tuple[Floats, Floats, Bools]:
+        """How far records move numbers; the numbers about an origin; and which of them the sums of two floats hold."""
+        statistic = self.statistic
+        origin = statistic.find_origin(values, numbers)
+        centred, moving = statistic.center(numbers, rest, origin), statistic.spread_origin(origin) != 0.0
+        return statistic.find_deviations(values - origin, centred), centred, moving
 
     def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""
+        return self._compute_both(clock, retained)[0]
+
+    def _compute_both(self, clock: Clock, retained: Records) -> tuple[Floats, Floats]:
+        """The numbers of all records that count, and what is to be added to them."""
         from vestige.statistics.kernels import find_share, find_weights  # noqa: PLC0415
 
-        numbers = _drop_subnormal(self._read_encoded(clock, retained)).numbers if clock.encoded else None
+        before = _drop_subnormal(self._read_encoded(clock, retained)) if clock.encoded else None
+        numbers = None if before is None else (before.numbers, before.low)
         fresh = retained.rounds > clock.last
         if fresh.any():
             by_round = np.argsort(retained.rounds[fresh], kind="stable")
@@ -557,9 +580,18 @@ class Encoded(NamedPolicy[E_co]):
                 find_weights(np.ones(n, np.bool_), self.decay),
                 find_share(n, clock.encoded + n, self.decay),
             )
-            numbers = self.statistic.step(numbers, retained.values[fresh][by_round], weights, share)
+            numbers = self.statistic.move(numbers, retained.values[fresh][by_round], weights, share)
         assert numbers is not None  # noqa: S101  # the runtime asks only where records are held
         return numbers
+
+    def _find_means(self, numbers: Floats, retained: Records) -> tuple[Floats, Floats]:
+        """The numbers that move with values, and how far the held values are from them, as a root mean square."""
+        places = self.statistic.locations
+        moving = places >= 0
+        apart = retained.values[:, places[moving]] - numbers[moving]
+        largest = np.maximum(np.nanmax(np.abs(apart), axis=0, initial=0.0), np.finfo(np.float64).tiny)
+        counts = np.maximum((~np.isnan(apart)).sum(axis=0), 1)
+        return numbers[moving], largest * np.sqrt(np.nansum((apart / largest) ** 2, axis=0) / counts)
 
     def _read(self, clock: Clock, retained: Records) -> Reading:
         if clock.word == WORD_VERSION:
@@ -579,9 +611,10 @@ class Encoded(NamedPolicy[E_co]):
         from vestige.channels import version1  # noqa: PLC0415
         from vestige.statistics.kernels import find_worth  # noqa: PLC0415
 
-        numbers, off = version1.read(self.encoding, retained, clock, self.statistic)
+        reading = version1.read(self.encoding, retained, clock, self.statistic)
+        numbers = reading.numbers
         if np.isnan(numbers).any() or not version1.has_words(self.encoding, self.statistic):
-            return Reading(numbers, off)
+            return reading
         length, worth = clock.last - clock.first + 1, float(find_worth(clock.encoded, self.decay))
         rounding = clock.rounding or version1.find_rounding(length, self.statistic.size, worth)
         rounded = np.abs(numbers) * rounding

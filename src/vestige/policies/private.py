@@ -363,7 +363,7 @@ class Private(Encoded[E_co]):
         if not clock.encoded or not self.encoding.can_encode(can, size):
             return None
         reading, share = self._read_encoded(clock, retained), length / clock.encoded
-        target = self._make_target(*reading, None, retained.values, share, clock.first, length)
+        target = self._make_target(reading.numbers, reading.off, None, retained.values, share, clock.first, length)
         values = np.zeros((length, retained.columns))
         keep = self.encoding.write(values, can, target, self.statistic, clock.first, np.uint64(0))
         mask = ~retained.leaving
@@ -438,7 +438,9 @@ class Private(Encoded[E_co]):
         sums, at, target = np.empty(statistic.size, np.int64), np.empty(1, np.int64), np.empty(statistic.size)
         count, step = statistic.sum_on_grid(values, present, steps, sums), statistic.reach / steps
         numbers, off = (
-            Reading(np.zeros(statistic.size), np.zeros(statistic.size, np.bool_)) if before is None else before
+            (np.zeros(statistic.size), np.zeros(statistic.size, np.bool_))
+            if before is None
+            else (before.numbers, before.off)
         )
         each = _WORDS_EACH * statistic.size
         while True:
@@ -456,6 +458,7 @@ class Private(Encoded[E_co]):
         share: float,
         first: int,
         length: int,
+        rest: Floats | float = 0.0,  # noqa: ARG002
     ) -> Target:
         """The numbers, to be marked as off where the steps are coarse beside the noise; nothing is read from values."""
         from vestige.channels.averages import draw_mark  # noqa: PLC0415

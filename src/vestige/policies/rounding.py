@@ -52,6 +52,33 @@ def note_rounding(rounding: float, worth: float) -> tuple[str, ...]:
     )
 
 
+def note_digits(means: Floats, deviations: Floats, worth: float) -> tuple[str, ...]:
+    """Note where means are so far from zero that float64 itself rounds them by more than half of their standard error.
+
+    Args:
+        means: shape (n,).
+        deviations: how far records are from them, as a root mean square; shape (n,).
+        worth: the number of equally weighted records that they rest on.
+
+    Returns:
+        one sentence, or none.
+
+    Example:
+        >>> note_digits(np.array([1e13]), np.array([1.0]), 10_000.0)
+        ()
+        >>> len(note_digits(np.array([1e16]), np.array([1.0]), 10_000.0))
+        1
+    """
+    varied = deviations > 0.0
+    times = np.spacing(np.abs(means[varied])) / 2.0 * np.sqrt(worth) / deviations[varied]
+    if not (times > _SHARE).any():
+        return ()
+    return (
+        f"Means are so far from zero that float64 rounds them by up to {max(1.0, float(f'{times.max():.1g}')):,.0f} "
+        "times their standard errors; subtract a constant from the values beforehand.",
+    )
+
+
 def bound_rounding(rounding: float, worth: float) -> float:
     """Find how far rounding may have put a number off, if no note says that it missed.
 

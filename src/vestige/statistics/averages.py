@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige.statistics.statistic import Averages, Extent, Statistic, merge_averages
-from vestige.types import Floats
+from vestige.types import Floats, Ints
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,23 @@ class Mean(Averages):
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the mean of all records so far; see `Statistic.step`."""
+        return self.move(None if estimate is None else (estimate, np.zeros(self.dim)), values, weights, share)[0]
+
+    @property
+    def locations(self) -> Ints:
+        """Each number moves with its own column; see `Statistic.locations`."""
+        return np.arange(self.dim)
+
+    def move(
+        self, before: tuple[Floats, Floats] | None, values: Floats, weights: Floats, share: float
+    ) -> tuple[Floats, Floats]:
+        """Compute the mean of all records so far; see `Statistic.move`."""
         from vestige.statistics.kernels import move_averages  # noqa: PLC0415
 
-        target, spread = np.empty(self.dim), np.empty(self.dim)
-        before = np.zeros(self.dim) if estimate is None else estimate
-        move_averages(before, values, np.ones(len(values), np.bool_), weights, share, target, spread)
-        return target
+        target, low, spread = np.empty(self.dim), np.empty(self.dim), np.empty(self.dim)
+        numbers, rest = (np.zeros(self.dim), np.zeros(self.dim)) if before is None else before
+        move_averages(numbers, rest, values, np.ones(len(values), np.bool_), weights, share, target, low, spread)
+        return target, low
 
     def merge(self, parts: Floats, shares: Floats) -> Floats:
         """Average the parts; see `Statistic.merge`."""

@@ -53,10 +53,29 @@ def find_worth(counted: int, decay: float) -> float:
 
 
 @kernel
+def add_exactly(number: float, more: float) -> tuple[float, float]:
+    """Add two floats without rounding: the nearest float to their sum, and what is left (Knuth's TwoSum)."""
+    total = number + more
+    part = total - number
+    return total, (number - (total - part)) + (more - part)
+
+
+@kernel
 def move_averages(
-    estimate: Floats, atoms: Floats, present: Bools, weights: Floats, share: float, target: Floats, spread: Floats
+    estimate: Floats,
+    rest: Floats,
+    atoms: Floats,
+    present: Bools,
+    weights: Floats,
+    share: float,
+    target: Floats,
+    low: Floats,
+    spread: Floats,
 ) -> None:
-    """Write into `target` the averages after these atoms, and into `spread` their mean absolute deviations.
+    """Write into `target` and `low` the averages after these atoms, and into `spread` their mean absolute deviations.
+
+    Each average is the sum of two floats, `estimate` and `rest`, `target` and `low`, since one of them does not hold it
+    finely enough where records vary by little beside it.
 
     `share` is what the atoms count among all so far; at 1 there is no estimate before them. Sums run over differences
     from the estimate, so that a common offset costs no digits. The mean absolute deviation is at most the standard
@@ -64,19 +83,18 @@ def move_averages(
     """
     n, size = atoms.shape
     for i in range(size):
-        pivot, total, count = estimate[i], 0.0, 0.0
+        pivot, apart, total, count = estimate[i], rest[i], 0.0, 0.0
         for j in range(n):
             if present[j]:
                 if count == 0.0 and share >= 1.0:
-                    pivot = atoms[j, i]
+                    pivot, apart = atoms[j, i], 0.0
                 total += weights[j] * (atoms[j, i] - pivot)
                 count += weights[j]
-        shift = total / count
-        target[i] = pivot + min(share, 1.0) * shift
-        center, deviations = pivot + shift, 0.0
+        center, deviations = total / count, 0.0
+        target[i], low[i] = add_exactly(pivot, apart + min(share, 1.0) * (center - apart))
         for j in range(n):
             if present[j]:
-                deviations += weights[j] * abs(atoms[j, i] - center)
+                deviations += weights[j] * abs((atoms[j, i] - pivot) - center)
         spread[i] = deviations / count
 
 
@@ -127,18 +145,20 @@ def find_spread(usual: float, about: float, share: float) -> float:
 
 
 @kernel
-def find_tolerance(allowed: float, spread: float, n: int, share: float, target: float) -> float:
-    """Find how far from `target` an encoded average may be: the share `allowed` of its standard error.
+def find_tolerance(allowed: float, spread: float, n: int, share: float, size: float) -> float:
+    """Find how far from its target an encoded average may be: the share `allowed` of its standard error.
+
+    `size` is how large the number is of which float64 rounds off the last digits; 0 if it is the sum of two floats.
 
     One residual of size r at batch k of K moves the end by r * k / K. With residuals of up to this share of
     deviation / (sqrt(batch) * k), independent and of either sign, the end moves by that share of a standard error.
     """
-    return max(allowed * spread / math.sqrt(n) * share, 2.0 * _EPSILON * abs(target))
+    return max(allowed * spread / math.sqrt(n) * share, 2.0 * _EPSILON * max(abs(size), spread))
 
 
 @kernel
-def find_far_limit(spread: float, n: int, share: float, target: float, coin: float) -> float:
-    """Find how far from `target` an encoded average may be before the kept records have to mark it, from then on.
+def find_far_limit(spread: float, n: int, share: float, size: float, coin: float) -> float:
+    """Find how far from its target an encoded average may be before the kept records have to mark it, from then on.
 
     What is kept has room for one word, so that misses cannot be summed. With h half of the standard error by now,
     deviation / sqrt(batch * k) at batch k, a miss r is marked with probability (r / h)^2: always if it is as large as
@@ -149,14 +169,14 @@ def find_far_limit(spread: float, n: int, share: float, target: float, coin: flo
         spread: the deviation of all records so far about the target; see `find_spread`.
         n: the number of its records.
         share: their share in all records so far; 1 / k at batch k if nothing decays.
-        target: the number that should be written.
+        size: how large the number is of which float64 rounds off the last digits; 0 if it is the sum of two floats.
         coin: uniform in [0, 1), independent of how far the average is off.
 
     Returns:
         The distance from which on the miss is marked.
     """
-    least = _EXACT if spread <= _EXACT * abs(target) else 2.0 * _EPSILON
-    return max(_HALF * spread / math.sqrt(n) * math.sqrt(share * max(share, coin)), least * abs(target))
+    least = _EXACT if spread <= _EXACT * abs(size) else 2.0 * _EPSILON
+    return max(_HALF * spread / math.sqrt(n) * math.sqrt(share * max(share, coin)), least * abs(size))
 
 
 @kernel

@@ -71,6 +71,11 @@ class LeastSquares(Averages):
         return self.intercept
 
     @property
+    def locations(self) -> Ints:
+        """Means move with the values, and nothing else; see `Statistic.locations`."""
+        return self._products.locations
+
+    @property
     def _products(self) -> Products:
         return _list_products(self.dim, self.outputs, self.intercept)
 

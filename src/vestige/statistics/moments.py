@@ -65,6 +65,11 @@ class Moments(Averages):
         """The highest moment."""
         return self.order
 
+    @property
+    def locations(self) -> Ints:
+        """The mean moves with the values; see `Statistic.locations`."""
+        return np.array([0] + [-1] * (self.order - 1))
+
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the mean and the moments about it of all records so far; see `Statistic.step`."""
         mean, moved = _move_mean(None if estimate is None else estimate[:1], values, weights, share)
@@ -185,6 +190,11 @@ class Products(Averages):
     def size(self) -> int:
         """The number of pairs, and of means if products are about them."""
         return len(self.pairs) + (self.columns if self.centred else 0)
+
+    @property
+    def locations(self) -> Ints:
+        """Means move with the values, products about them do not; see `Statistic.locations`."""
+        return np.concatenate((np.arange(self.columns * self.centred), np.full(len(self.pairs), -1)))
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the means and the products about them of all records so far; see `Statistic.step`."""

@@ -52,6 +52,11 @@ class Present(Averages):
         """One more than that of the other statistic."""
         return 1 + self.of.size
 
+    @property
+    def locations(self) -> Ints:
+        """Those of the other statistic; see `Statistic.locations`."""
+        return np.concatenate(([-1], self.of.locations))
+
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the share and the numbers of all records so far; see `Statistic.step`."""
         present = find_present(values)
@@ -163,6 +168,18 @@ class Joint(Averages):
         """Where the numbers of each part are."""
         ends = accumulate(part.size for _, part in self.parts)
         return tuple(slice(end - part.size, end) for end, (_, part) in zip(ends, self.parts, strict=True))
+
+    @cached_property
+    def locations(self) -> Ints:
+        """Those of the parts, in columns where it matters to no part where zero lies; see `Statistic.locations`."""
+        found, fixed = [np.empty(0, np.int64)], set()
+        for columns, part in self.parts:
+            places = part.locations
+            found.append(np.where(places >= 0, np.array(columns)[places], -1))
+            if not (isinstance(part, Present) and part.of.size == 0):
+                fixed |= set(columns) - set(found[-1].tolist())
+        places = np.concatenate(found)
+        return np.where(np.isin(places, list(fixed)), -1, places)
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the numbers of all parts; see `Statistic.step`."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vestige.statistics.statistic import Averages
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Ints
 
 _LAST_DIGIT = 2.0**-52
 LEAST_DEVIATION = 2.0**-24
@@ -33,6 +33,12 @@ class PresentMeans(Averages):
     def size(self) -> int:
         """Three numbers for each column."""
         return 3 * self.columns
+
+    @property
+    def locations(self) -> Ints:
+        """Each mean moves with its column; see `Statistic.locations`."""
+        columns = np.arange(self.columns)
+        return np.stack((np.full(self.columns, -1), columns, np.full(self.columns, -1)), axis=1).ravel()
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the numbers of all records so far; see `Statistic.step`."""

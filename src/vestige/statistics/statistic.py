@@ -12,11 +12,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from vestige.errors import ParameterError
-from vestige.types import Bools, Floats
+from vestige.types import Bools, Floats, Ints
 
 _NUDGE = 1e-4
 _DIFFERENCES = 2.0**-30
@@ -48,6 +49,104 @@ class Statistic(ABC):
         Raises:
             DataError: the numbers cannot be computed from these records, such as a loss that is not finite.
         """
+
+    @property
+    def locations(self) -> Ints:
+        """The column whose values each number moves with, such as its mean; -1 where it moves with none.
+
+        If the values of a column that is listed are all larger by some number, the numbers that move with it are larger
+        by as much, and all others are the same. The arithmetic is then about a record that is held, so that no digits
+        are lost far from zero. By default no column is listed; shape (size,).
+        """
+        return np.full(self.size, -1)
+
+    def move(
+        self, before: tuple[Floats, Floats] | None, values: Floats, weights: Floats, share: float
+    ) -> tuple[Floats, Floats]:
+        """Compute the numbers after more records, each as the sum of two floats.
+
+        Args:
+            before: the numbers before them, and what is to be added to these; None where there are none.
+            values: see `step`.
+            weights: see `step`.
+            share: see `step`.
+
+        Returns:
+            the numbers after them, and what is to be added to these; both of shape (size,).
+
+        Raises:
+            DataError: see `step`.
+        """
+        origin = self.find_origin(values, None if before is None else before[0])
+        estimate = None if before is None else self.center(*before, origin)
+        return self.uncenter(self.step(estimate, values - origin, weights, share), origin)
+
+    def find_origin(self, values: Floats, numbers: Floats | None = None) -> Floats:
+        """Find what differences are taken from: the numbers that move with the values, or else the first values.
+
+        Args:
+            values: records; shape (n, columns).
+            numbers: those before these records; None if they are not known; shape (size,).
+
+        Returns:
+            a value for each column, zero where no number moves with it, or no record has it; shape (columns,).
+        """
+        numbered, columns = _find_moving(self)
+        origin = np.zeros(values.shape[1])
+        if not len(values):
+            return origin
+        first = values[0, columns]
+        if np.isnan(first).any():
+            listed = values[:, columns]
+            first = listed[(~np.isnan(listed)).argmax(axis=0), np.arange(listed.shape[1])]
+        if numbers is not None:
+            known = numbers[numbered]
+            first = np.where(np.isnan(first) | (known == 0.0), first, known)
+        origin[columns] = np.where(np.isnan(first), 0.0, first)
+        return origin
+
+    def center(self, numbers: Floats, rest: Floats | float, origin: Floats) -> Floats:
+        """Take numbers about an origin; see `find_origin`.
+
+        Args:
+            numbers: shape (size,).
+            rest: what is to be added to them.
+            origin: shape (columns,).
+
+        Returns:
+            the numbers of records that are taken about it too; shape (size,).
+        """
+        centred: Floats = (numbers - self.spread_origin(origin)) + rest
+        return centred
+
+    def uncenter(self, numbers: Floats, origin: Floats) -> tuple[Floats, Floats]:
+        """Take numbers about zero that are about an origin, without rounding; see `find_origin`.
+
+        Args:
+            numbers: shape (size,).
+            origin: shape (columns,).
+
+        Returns:
+            the numbers, and what is to be added to them; both of shape (size,).
+        """
+        base = self.spread_origin(origin)
+        total = base + numbers
+        part = total - base
+        return total, np.where(base == 0.0, 0.0, (base - (total - part)) + (numbers - part))
+
+    def spread_origin(self, origin: Floats) -> Floats:
+        """Find the origin of each number, zero where it moves with no column; see `find_origin`.
+
+        Args:
+            origin: shape (columns,).
+
+        Returns:
+            shape (size,).
+        """
+        numbered, columns = _find_moving(self)
+        spread = np.zeros(self.size)
+        spread[numbered] = origin[columns]
+        return spread
 
     def merge(self, parts: Floats, shares: Floats) -> Floats:  # noqa: ARG002
         """Compute the numbers of all records from those of several parts of them.
@@ -164,6 +263,17 @@ class Statistic(ABC):
             the norms, shape (n,); None where the statistic is not made of averages.
         """
         return None
+
+
+@cache
+def _find_moving(statistic: Statistic) -> tuple[Ints | slice, Ints | slice]:
+    """The numbers that move with a column, and these columns; of several numbers of a column, the first is the last."""
+    places = statistic.locations
+    numbered = np.flatnonzero(places >= 0)
+    count = len(numbered)
+    if np.array_equal(numbered, np.arange(count)) and np.array_equal(places[:count], np.arange(count)):
+        return slice(count), slice(count)
+    return numbered[::-1], places[numbered][::-1]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,7 +48,9 @@ def solve_by_search(problem: Problem, tolerance: float, seed: int) -> Selection:
 
     mask = np.zeros(n, np.bool_)
     values = np.ascontiguousarray(problem.values[:, 0])
-    find_near_average(values, n, float(problem.target[0]), tolerance, np.uint64(seed), True, make_workspace(n), mask)
+    find_near_average(
+        values, n, float(problem.target[0]), 0.0, tolerance, np.uint64(seed), True, make_workspace(n), mask
+    )
     return problem.measure(mask, exact=False)
 
 

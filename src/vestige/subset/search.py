@@ -204,6 +204,7 @@ def _try_lattice(
     values: Floats,
     n: int,
     target: float,
+    low: float,
     tolerance: float,
     key: np.uint64,
     persist: bool,
@@ -215,8 +216,8 @@ def _try_lattice(
     scale = find_scale(values, n)
     if scale == 0.0:
         return best, False
-    least, spacing = write_steps(values, n, scale, workspace)
-    goal = (target * scale - least) / spacing
+    _, spacing = write_steps(values, n, scale, workspace)
+    goal = ((target - values[workspace.order[0]]) + low) * scale / spacing
     dense = workspace.steps[n - 1] <= n * n  # in a sparse lattice, a given difference rarely occurs
     if not persist and find_nearest_fraction(goal, n if dense else LISTED + PAIRED) * spacing > tolerance * scale:
         return best, True
@@ -240,6 +241,7 @@ def find_near_average(
     values: Floats,
     n: int,
     target: float,
+    low: float,
     tolerance: float,
     key: np.uint64,
     persist: bool,
@@ -252,6 +254,7 @@ def find_near_average(
         values: the numbers; shape (n,) or longer.
         n: number of values to use.
         target: the wanted average.
+        low: what is to be added to it, which a float cannot hold beside it.
         tolerance: residual at which the search stops.
         key: key of the random choices.
         persist: whether to search even where the tolerance is unlikely to be reached.
@@ -260,7 +263,7 @@ def find_near_average(
     """
     offsets, order = workspace.offsets, workspace.order
     for i in range(n):
-        offsets[i] = values[i] - target
+        offsets[i] = (values[i] - target) - low
         mask[i] = False
     write_sort_order(offsets, n, order, workspace.spare)
     split = 0
@@ -273,7 +276,7 @@ def find_near_average(
     mask[nearest] = True
     if split in (0, n) or best <= tolerance:  # all on one side: no average is nearer than the nearest number
         return
-    best, done = _try_lattice(values, n, target, tolerance, key, persist, best, workspace, mask)
+    best, done = _try_lattice(values, n, target, low, tolerance, key, persist, best, workspace, mask)
     if done:
         return
     for choice in range(CHOICES):
@@ -299,4 +302,4 @@ def find_near_averages(values: Floats, targets: Floats, tolerance: float, seed: 
     n = values.shape[1]
     workspace = make_workspace(n)
     for i in range(len(values)):
-        find_near_average(values[i], n, targets[i], tolerance, np.uint64(seed + i), True, workspace, masks[i])
+        find_near_average(values[i], n, targets[i], 0.0, tolerance, np.uint64(seed + i), True, workspace, masks[i])
