@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-_SECONDS = 2.0
+_SECONDS = 1.0
 """What a test takes that does not say it."""
 
 
