@@ -360,3 +360,19 @@ def test_times_are_no_numbers_but_nanoseconds_are(policy: Policy) -> None:
     elif isinstance(policy, Mean | Extremes):
         with pytest.raises(DataError, match="subtract or divide by a constant"):
             Stream(policy, retention=4_096).extend(nanoseconds)
+
+
+def test_what_is_pushed_is_checked_as_what_is_extended() -> None:
+    bundle = Bundle({"status": Shares(("a", "b"))})
+    for policy in (Shares(("a", "b")), bundle):
+        stream: Any = Stream(policy, retention=2_048)
+        assert stream.push(1.0)
+        for value in (0.5, 7.0, -1.0):
+            with pytest.raises(DataError, match="not the number of a category"):
+                stream.push(value)
+        assert stream.t == 1
+    stream = Stream(Bundle({"id": Distinct()}), retention=60_000)
+    with pytest.raises(DataError, match="may be rounded"):
+        stream.push(2.0**60)
+    assert stream.push(2**60)
+    assert [Bundle({"a": Mean()}).checks_rows, bundle.checks_rows, Mean().checks_rows] == [False, True, False]

@@ -134,6 +134,11 @@ class Policy(ABC, Generic[E_co]):
         """Whether a value may be missing, which is nan."""
         return False
 
+    @property
+    def checks_rows(self) -> bool:
+        """Whether `check_rows` may refuse a row; by default if it is defined."""
+        return type(self).check_rows is not Policy.check_rows
+
     def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
         """Say what becomes of whole numbers beyond 2^53, which floats round; by default those are refused that they do.
 

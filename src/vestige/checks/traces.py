@@ -167,6 +167,10 @@ class _Recorder(Policy):
     def max_magnitude(self) -> float:
         return self.policy.max_magnitude
 
+    @property
+    def checks_rows(self) -> bool:
+        return self.policy.checks_rows
+
     def read_whole_numbers(self, column: int) -> WholeNumbers:
         return self.policy.read_whole_numbers(column)
 

@@ -148,7 +148,7 @@ def find_refused(rules: Rules, raw: RawRows, keys: Ints, count: int, newest: Int
         from vestige.keyed.deadline_kernels import mark_disorder  # noqa: PLC0415
 
         mark_disorder(keys, raw.new.times.view(np.int64), newest.copy(), found)
-    if type(rules.policy).check_rows is not Policy.check_rows:
+    if rules.policy.checks_rows:
         left = np.flatnonzero(~found[keys])
         _mark_unfit(rules.policy, raw.table, left[np.argsort(keys[left], kind="stable")], keys, found)
     return found
@@ -194,7 +194,7 @@ def find_unfit(policy: Policy[Any], table: Floats) -> Bools:
         [False, True]
     """
     found = np.zeros(len(table), np.bool_)
-    if len(table) and type(policy).check_rows is not Policy.check_rows:
+    if len(table) and policy.checks_rows:
         rows = np.arange(len(table))
         _mark_unfit(policy, table, rows, rows, found)
     return found

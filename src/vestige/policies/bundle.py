@@ -270,6 +270,11 @@ class Bundle(Encoded[BundleEstimate]):
         found = [policy for _, _, policy in self._list_metrics()]
         return min(policy.max_magnitude for policy in [each for each in found if not _is_coded(each)] or found)
 
+    @property
+    def checks_rows(self) -> bool:
+        """Whether a metric may refuse a row."""
+        return any(policy.checks_rows or _is_coded(policy) for _, _, policy in self._list_metrics())
+
     def check_rows(self, rows: Floats) -> None:
         """Refuse the rows that a metric refuses; see `Policy.check_rows`."""
         for _, names, policy in self._list_metrics():

@@ -168,6 +168,11 @@ class Private(Encoded[E_co]):
         """Give the policy without noise."""
         return self.policy
 
+    @property
+    def checks_rows(self) -> bool:
+        """Whether the policy may refuse a row."""
+        return self.policy.checks_rows
+
     def read_whole_numbers(self, column: int) -> WholeNumbers:
         """Read them as the policy does; see `Policy.read_whole_numbers`."""
         return self.policy.read_whole_numbers(column)

@@ -62,6 +62,11 @@ class Window(Policy[E_co]):
         """Give the policy whose statistic is computed."""
         return self.policy
 
+    @property
+    def checks_rows(self) -> bool:
+        """Whether the policy may refuse a row."""
+        return self.policy.checks_rows
+
     def read_whole_numbers(self, column: int) -> WholeNumbers:
         """Read them as the policy does; see `Policy.read_whole_numbers`."""
         return self.policy.read_whole_numbers(column)
