@@ -257,10 +257,9 @@ def test_the_service_says_what_the_last_update_says(tmp_path: Path) -> None:
     assert [each["t"] for each in others] == [300, 301, 401]
 
 
-def test_a_shard_of_spark_says_what_the_last_update_says() -> None:
-    definition = Definition(
-        POLICIES["mean"], Limits(retention=512), None, "k", ("v",), 1, has_times=False, has_subjects=False
-    )
+@pytest.mark.parametrize("policy", [POLICIES["mean"], Private(bound=(0, 6), **PROMISE)], ids=["length", "ends"])
+def test_a_shard_of_spark_says_what_the_last_update_says(policy: Private[Any]) -> None:
+    definition = Definition(policy, Limits(retention=512), None, "k", ("v",), 1, has_times=False, has_subjects=False)
     packed, said = None, []
     for part in (300, 100, 100):
         keys, values = np.zeros(part, np.int64), np.random.default_rng(part).uniform(-3.0, 3.0, (part, 1))

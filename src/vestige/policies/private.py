@@ -87,12 +87,15 @@ class Private(Encoded[E_co]):
     that record is no longer held are, jointly, one release of the discrete Gaussian mechanism, and as such
     (epsilon, delta)-differentially private. The page on privacy in the docs proves it.
 
-    It does not protect records that are still held; several records of one subject as well as one (k of them cost k
-    times `mu` in one batch, the square root of k times in a batch each; epsilon grows faster: two in one batch cost
-    2.12 where one costs 1, ten 13.5, at a delta of 1e-6); a record that goes into several streams, likewise; a stream
-    that is forked or restored from a backup and goes on twice, since each draws noise of its own and their average has
-    less; and nothing where the times of arrivals or requests depend on values. Coins come from the operating system; a
-    stream refuses a seed.
+    An answer is that of the last update: the records that wait for the next one are in none, and there is none before
+    the first. So the theorem holds for all answers too, also for records that are held.
+
+    It does not protect records that are still held from who sees the state; several records of one subject as well as
+    one (k of them cost k times `mu` in one batch, the square root of k times in a batch each; epsilon grows faster: two
+    in one batch cost 2.12 where one costs 1, ten 13.5, at a delta of 1e-6); a record that goes into several streams,
+    likewise; a stream that is forked or restored from a backup and goes on twice, or a commit that is tried again,
+    since each draws noise of its own and their average has less; and nothing where the times of arrivals or requests
+    depend on values. Coins come from the operating system; a stream refuses a seed.
 
     Args:
         policy: one that is made of averages, without a half-life: `Mean`, `Sum`, `Histogram`, `Shares`, `Ratio`,
