@@ -120,6 +120,7 @@ def test_a_fit_has_its_intercepts() -> None:
     assert list(unnamed) == ["1 by (intercept)", "1", "2"]
     classes = answer(LogisticRegression(1), pd.DataFrame({"x": x[:, 0], "late": y > 3.0}), 1_024)
     assert list(by_metric(classes)) == ["(intercept)", "x"]
+    assert by_metric(classes)["x"] == (classes.value[0], classes.standard_errors[0])  # type: ignore[attr-defined,index]
 
 
 def test_a_data_frame_has_types() -> None:

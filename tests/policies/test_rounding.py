@@ -206,16 +206,25 @@ def test_noise_is_named_and_fixed_points_are_fine_beside_it() -> None:
         assert [note.split(" with")[0] for note in stream.estimate().notes] == ["Each average carries noise"]
 
 
-@pytest.mark.parametrize(("mean", "flat"), [(0.0, False), (30.0, False), (200.0, True), (1000.0, True)])
-def test_a_classifier_with_predictors_far_from_zero_is_not_trusted(mean: float, flat: bool) -> None:
+@pytest.mark.parametrize("mean", [0.0, 30.0, 1000.0, -1e6, 1e11])
+def test_a_classifier_with_predictors_far_from_zero_is_as_good_as_near_it(mean: float) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=20_000)
     y = rng.random(20_000) < 1.0 / (1.0 + np.exp(-2.0 * x))
     stream = Stream(LogisticRegression(1), retention=256, seed=0)
     stream.extend(np.column_stack([x + mean, y]))
     made = stream.estimate()
-    assert any(note.startswith("The fit cannot be trusted") for note in made.notes) == flat
-    assert flat or abs(float(np.ravel(made.value)[0]) - 2.0) < 0.15
+    assert made.notes == ()
+    assert abs(float(made.value[0]) - 2.0) <= 4.0 * float(made.standard_errors[0]) <= 0.15
+
+
+def test_a_classifier_says_that_it_cannot_tell_two_equal_columns_apart() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=20_000)
+    y = rng.random(20_000) < 1.0 / (1.0 + np.exp(-2.0 * x))
+    stream = Stream(LogisticRegression(2), retention=576, seed=0)
+    stream.extend(np.column_stack([x, x, y]))
+    assert any("follows from the others" in note for note in stream.estimate().notes)
 
 
 @pytest.mark.parametrize("mean", [0.0, 1000.0])
@@ -253,59 +262,48 @@ def squares(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.nd
 @pytest.mark.parametrize(
     ("retention", "rows", "said"),
     [
-        (56, far(17.0, n=20_000), True),
-        pytest.param(64, far(1000.0, n=20_000), True, marks=pytest.mark.slow),
-        (56, stepped(20_000, 10.0, 0)[:, None], True),
-        (64, far(0.0, n=20_000), False),
-        pytest.param(128, far(1000.0, n=20_000), False, marks=pytest.mark.slow),
+        (124, far(1e9, n=20_000), True),
+        (124, stepped(20_000, 10.0, 0)[:, None], False),
+        (128, far(0.0, n=20_000), False),
+        pytest.param(192, far(1e6, n=20_000), False, marks=pytest.mark.slow),
     ],
 )
 def test_a_loss_of_ones_own_names_rounding(retention: int, rows: np.ndarray, said: bool) -> None:
-    """Records say nothing of the parameters of any loss, which are rounded relative to themselves."""
+    """Records say nothing of the parameters of any loss, so that those far from where they start take more bits."""
     stream = Stream(CustomLoss(squares, (0.0,)), retention=retention, seed=0)
     stream.extend(rows)
     made = stream.estimate()
     off = abs(float(np.ravel(made.value)[0]) - rows.mean()) / rows.std() * np.sqrt(len(rows))
-    assert made.missed == said
+    assert any(note.startswith("Rounding") for note in made.notes) == said
     assert said or off <= 1.0
 
 
-def test_eleven_digits_are_not_enough_for_a_loss_of_ones_own_far_from_zero() -> None:
-    stream = Stream(CustomLoss(squares, (1e11,)), retention=122, seed=0)
-    stream.extend(1e11 + np.random.default_rng(0).normal(size=6_000))
-    assert stream.estimate().missed
-
-
-@pytest.mark.parametrize(
-    ("mean", "retention", "said"),
-    [pytest.param(0.0, 112, False, marks=pytest.mark.slow), (60.0, 76, True), (0.0, 256, False)],
-)
-def test_a_classifier_names_rounding(mean: float, retention: int, said: bool) -> None:
-    """Far from zero, intercept and slope are rounded apart though only their sum is known well."""
+@pytest.mark.parametrize(("mean", "retention"), [(0.0, 160), (60.0, 160), (0.0, 256)])
+def test_a_classifier_is_fine_at_its_smallest_retention(mean: float, retention: int) -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=50_000)
     y = rng.random(50_000) < 1.0 / (1.0 + np.exp(-2.0 * x))
     stream = Stream(LogisticRegression(1), retention=retention, seed=0)
     stream.extend(np.column_stack([x + mean, y]))
     made = stream.estimate()
-    assert made.missed == said
-    assert said or abs(float(np.ravel(made.value)[0]) - 2.0) < 0.15
+    assert made.missed or abs(float(made.value[0]) - 2.0) <= 4.0 * float(made.standard_errors[0])
 
 
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
-def test_deviations_of_parameters_are_those_of_repeated_fits(scale: float) -> None:
-    """A slope through the origin: its deviation is that of the noise over that of the predictor."""
+def test_errors_of_parameters_are_those_of_repeated_fits(scale: float) -> None:
+    """A slope through the origin: its error is that of the noise over that of the predictor."""
 
     def line(parameters: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         gap = rows[:, 0] * parameters[0] - rows[:, 1]
         return gap**2, 2.0 * (gap * rows[:, 0])[:, None]
 
     rng = np.random.default_rng(0)
-    x = scale * rng.normal(size=100_000)
-    rows = np.column_stack([x, 3.0 * x + 0.2 * rng.normal(size=len(x))])
-    statistic = CustomLoss(line, (0.0,), columns=2).statistic
-    assert statistic.count_deviations(np.array([3.0]), rows) == pytest.approx(3.0 * scale / 0.2, rel=0.02)
-    assert statistic.count_deviations(np.zeros(1), rows) == 0.0
+    x = scale * rng.normal(size=20_000)
+    stream = Stream(CustomLoss(line, (0.0,), columns=2), retention=192, seed=0)
+    stream.extend(np.column_stack([x, 3.0 * x + 0.2 * rng.normal(size=len(x))]))
+    made = stream.estimate()
+    assert made.standard_error[0] == pytest.approx(0.2 / scale / np.sqrt(len(x)), rel=0.1)
+    assert made.notes == ()
 
 
 def find_unmarked(stream: Stream, rows: np.ndarray) -> float:

@@ -7,9 +7,20 @@ from vestige.channels.average import Average
 from vestige.channels.bits import Bits
 from vestige.channels.channel import Channel, Reading, Target, lay_out, lay_out_encoded
 from vestige.channels.fixed_point import FixedPoint
+from vestige.channels.packed import Packed
 from vestige.validation import check_choice
 
-__all__ = ["CHANNELS", "Channel", "FixedPoint", "Reading", "Target", "find_channel", "lay_out", "lay_out_encoded"]
+__all__ = [
+    "CHANNELS",
+    "Channel",
+    "FixedPoint",
+    "Packed",
+    "Reading",
+    "Target",
+    "find_channel",
+    "lay_out",
+    "lay_out_encoded",
+]
 
 CHANNELS: dict[str, Channel] = {channel.name: channel for channel in (Auto(), Average(), Bits())}
 """The channels that have a name. A new one may be passed as an object, without being listed here."""

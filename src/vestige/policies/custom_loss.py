@@ -45,16 +45,20 @@ class _FunctionModel(statistics.Model):
         return self._evaluate(parameters, values)[1]
 
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Central differences of the gradient."""
-        size = len(parameters)
-        result = np.empty((size, size))
-        for i in range(size):
-            width = 1e-5 * max(abs(parameters[i]), 1e-2)
-            apart = np.zeros(size)
-            apart[i] = width
-            ahead = self.gradient(parameters + apart, values, weights)
-            result[i] = (ahead - self.gradient(parameters - apart, values, weights)) / (2.0 * width)
-        return (result + result.T) / 2.0
+        """Central differences of the gradient, near enough for the parameters that a record leaves possible."""
+        widths = 1e-5 * np.maximum(np.abs(parameters), 1e-2)
+        made = self._differentiate(parameters, values, weights, widths)
+        fine = 1e-2 / np.sqrt(np.maximum(np.abs(made.diagonal()), 1e-300))
+        if (widths > fine).any():
+            made = self._differentiate(parameters, values, weights, np.minimum(widths, fine))
+        return (made + made.T) / 2.0
+
+    def _differentiate(self, parameters: Floats, values: Floats, weights: Floats, widths: Floats) -> Floats:
+        made = np.empty((len(parameters), len(parameters)))
+        for i, apart in enumerate(np.diag(widths)):
+            ahead = weights @ self.gradients(parameters + apart, values)
+            made[i] = (ahead - weights @ self.gradients(parameters - apart, values)) / (2.0 * widths[i])
+        return made
 
     def _evaluate(self, parameters: Floats, values: Floats) -> tuple[Floats, Floats]:
         losses, gradients = self.function(parameters, values)
@@ -73,9 +77,12 @@ class ParametersEstimate(Estimate):
 
     Attributes:
         value: the parameters; shape (size,).
+        standard_error: their standard errors, for independent records: gradients vary among them as they do, whatever
+            the loss is; see docs/policies.md. Shape (size,).
     """
 
     value: Floats
+    standard_error: Floats
 
 
 @dataclass(frozen=True)
@@ -120,13 +127,15 @@ class CustomLoss(Minimum[ParametersEstimate]):
         check_half_life(self.half_life)
 
     @property
-    def statistic(self) -> statistics.Descent:
-        """The parameters."""
-        return statistics.Descent(_FunctionModel(self.loss, self.start))
+    def statistic(self) -> statistics.Descent[_FunctionModel]:
+        """The parameters, and the curvature of their loss."""
+        return statistics.Descent(_FunctionModel(self.loss, self.start), self.half_life is not None)
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> ParametersEstimate:  # noqa: ARG002
-        """Give the parameters; see `Encoded.conclude`."""
-        return ParametersEstimate(np.array(numbers))
+        """Give the parameters and their standard errors; see `Encoded.conclude`."""
+        statistic = self.statistic
+        errors = np.sqrt(statistic.find_covariance(numbers, worth).diagonal())
+        return ParametersEstimate(statistic.find_parameters(numbers), errors)
 
 
 def _check_start(numbers: object) -> tuple[float, ...]:

@@ -7,7 +7,7 @@ tests/policies/test_descent.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -35,17 +35,25 @@ class LogisticEstimate(Estimate):
     Attributes:
         value: the coefficients; shape (dim,) for two classes, else (classes, dim).
         intercept: a float for two classes, else of shape (classes,).
+        standard_errors: the standard errors of the coefficients, for independent records; of the shape of `value`.
+        intercept_error: the standard error of the intercept.
     """
+
+    errors: ClassVar[Mapping[str, str]] = {"standard_errors": "value", "intercept_error": "intercept"}
 
     value: Floats
     intercept: float | Floats
+    standard_errors: Floats
+    intercept_error: float | Floats
 
     def list_numbers(self) -> Iterator[dict[str, Any]]:
         """List the intercepts, then the coefficients; see `Estimate.list_numbers`."""
-        values = np.atleast_1d(self.intercept).tolist()
+        values, errors = np.atleast_1d(self.intercept).tolist(), np.atleast_1d(self.intercept_error).tolist()
         labels = ("(intercept)",) if len(values) == 1 else (f"(intercept) {i}" for i in range(len(values)))
-        yield from ({"metric": label, "value": value} for label, value in zip(labels, values, strict=True))
-        yield from super().list_numbers()
+        for label, value, error in zip(labels, values, errors, strict=True):
+            yield {"metric": label, "value": value, "standard_error": error}
+        for number, error in zip(super().list_numbers(), np.ravel(self.standard_errors).tolist(), strict=True):
+            yield {**number, "standard_error": error}
 
     def predict_proba(self, x: ArrayLike) -> Floats:
         """Predict the probability of each class at each row of `x`.
@@ -82,6 +90,12 @@ class LogisticEstimate(Estimate):
         return likeliest
 
 
+def _sigmoid(scores: Floats) -> Floats:
+    small = np.exp(-np.abs(scores))
+    result: Floats = np.where(scores >= 0.0, 1.0, small) / (1.0 + small)
+    return result
+
+
 def _softmax(scores: Floats) -> Floats:
     grown: Floats = np.exp(scores - scores.max(axis=1, keepdims=True))
     result: Floats = grown / grown.sum(axis=1, keepdims=True)
@@ -90,75 +104,98 @@ def _softmax(scores: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Logistic(statistics.Model):
-    """The logistic loss: one row of parameters (intercept, coefficients) for each class but the first of two."""
+    """The logistic loss: a row of parameters (intercept, coefficients) for each class but one.
+
+    Of two classes it is that of the second; of more, rows are those of orthogonal contrasts, which say all there is.
+    """
+
+    is_likelihood = True
 
     dim: int
     classes: int
     l2: float
 
     @property
-    def rows(self) -> int:
-        """How many rows of parameters there are."""
-        return 1 if self.classes == 2 else self.classes
+    def centred(self) -> int:  # type: ignore[override]
+        """All predictors may be taken about centres."""
+        return self.dim
 
     @property
     def start(self) -> Floats:
         """No class is likelier than another."""
-        return np.zeros(self.rows * (self.dim + 1))
+        return np.zeros((self.classes - 1) * (self.dim + 1))
 
     @property
-    def idle(self) -> Floats:
-        """Where each class has a row, what is added to all of them alike."""
-        size = self.dim + 1
-        return np.kron(np.full((self.rows, self.rows), (self.rows > 1) / self.rows), np.eye(size))
-
-    def _make_penalty(self) -> Floats:
-        """The penalty of each parameter; on intercepts none, or a trace where else they were not determined."""
-        penalty = np.full((self.rows, self.dim + 1), self.l2)
-        penalty[:, 0] = 0.0 if self.rows == 1 else 1e-9
+    def penalty(self) -> Floats:
+        """The penalty of each parameter, none on intercepts."""
+        penalty = np.full((self.classes - 1, self.dim + 1), self.l2)
+        penalty[:, 0] = 0.0
         return penalty.ravel()
 
-    def _compute_probabilities(self, parameters: Floats, values: Floats) -> tuple[Floats, Floats, Floats]:
-        """Rows with a one in front; the probability of each class; which class each is."""
-        design = np.column_stack([np.ones(len(values)), values[:, : self.dim]])
-        scores = design @ parameters.reshape(self.rows, self.dim + 1).T
-        if self.rows == 1:
-            scores = np.column_stack([np.zeros(len(values)), scores])
-        return design, _softmax(scores), np.eye(self.classes)[values[:, self.dim].astype(np.intp)]
-
-    def loss(self, parameters: Floats, values: Floats, weights: Floats) -> float:
-        """The average log-loss, and the penalty."""
-        _, chances, said = self._compute_probabilities(parameters, values)
-        likely = np.maximum((chances * said).sum(axis=1), 1e-300)
-        return float(-(weights @ np.log(likely)) + 0.5 * (self._make_penalty() @ parameters**2))
-
-    def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Its gradient, without one for each record."""
-        design, chances, said = self._compute_probabilities(parameters, values)
-        gaps = (chances - said)[:, -self.rows :] * weights[:, None]
-        result: Floats = (gaps.T @ design).ravel() + self._make_penalty() * parameters
+    @property
+    def contrasts(self) -> Floats:
+        """What the score of each class is of the scores of the rows; shape (classes, classes - 1)."""
+        if self.classes == 2:
+            return np.array([[0.0], [1.0]])
+        made = np.triu(np.ones((self.classes, self.classes)))[:, 1:]
+        made[np.arange(1, self.classes), np.arange(self.classes - 1)] = -np.arange(1.0, self.classes)
+        result: Floats = made / np.linalg.norm(made, axis=0)
         return result
 
+    def loss(self, parameters: Floats, values: Floats, weights: Floats) -> float:
+        """The average log-loss."""
+        scores, said = self._score(parameters, values), values[:, self.dim]
+        if self.classes == 2:
+            return float(weights @ (np.logaddexp(0.0, scores[:, 0]) - said * scores[:, 0]))
+        scores = scores @ self.contrasts.T
+        largest = scores.max(axis=1)
+        whole = largest + np.log(np.exp(scores - largest[:, None]).sum(axis=1))
+        return float(weights @ (whole - scores[np.arange(len(said)), said.astype(np.intp)]))
+
     def gradients(self, parameters: Floats, values: Floats) -> Floats:
-        """Differences of chances and classes, times each predictor; and the penalty's."""
-        design, chances, said = self._compute_probabilities(parameters, values)
-        gaps = (chances - said)[:, -self.rows :]
-        result: Floats = (gaps[:, :, None] * design[:, None, :]).reshape(len(values), -1)
-        return result + self._make_penalty() * parameters
+        """Differences of chances and classes, times each predictor."""
+        scores, said = self._score(parameters, values), values[:, self.dim]
+        if self.classes == 2:
+            return (_sigmoid(scores) - said[:, None]) * self._design(values)
+        gaps = (_softmax(scores @ self.contrasts.T) - np.eye(self.classes)[said.astype(np.intp)]) @ self.contrasts
+        result: Floats = (gaps[:, :, None] * self._design(values)[:, None, :]).reshape(len(values), -1)
+        return result
 
     def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
         """Its second derivatives."""
-        design, chances, _ = self._compute_probabilities(parameters, values)
-        chances = chances[:, -self.rows :]
-        width = self.dim + 1
-        result = np.diag(self._make_penalty())
-        for i in range(self.rows):
-            for j in range(self.rows):
-                weight = weights * chances[:, i] * ((i == j) - chances[:, j])
-                result[i * width : (i + 1) * width, j * width : (j + 1) * width] += (
-                    design * weight[:, None]
-                ).T @ design
-        return result
+        scores, design = self._score(parameters, values), self._design(values)
+        if self.classes == 2:
+            chances = _sigmoid(scores[:, 0])
+            curved: Floats = (design * (weights * chances * (1.0 - chances))[:, None]).T @ design
+            return curved
+        contrasts, chances = self.contrasts, _softmax(scores @ self.contrasts.T)
+        means = chances @ contrasts
+        size, rows = self.dim + 1, self.classes - 1
+        whole = np.empty((rows * size, rows * size))
+        for i in range(rows):
+            for j in range(i + 1):
+                weight = weights * (chances @ (contrasts[:, i] * contrasts[:, j]) - means[:, i] * means[:, j])
+                block = (design * weight[:, None]).T @ design
+                whole[i * size : (i + 1) * size, j * size : (j + 1) * size] = block
+                whole[j * size : (j + 1) * size, i * size : (i + 1) * size] = block
+        return whole
+
+    def find_shift(self, by: Floats) -> Floats:
+        """Each intercept rises by what its coefficients say of the shift."""
+        one = np.eye(self.dim + 1)
+        one[0, 1:] = by
+        return np.kron(np.eye(self.classes - 1), one).astype(np.float64)
+
+    def _design(self, values: Floats) -> Floats:
+        design = np.empty((len(values), self.dim + 1))
+        design[:, 0], design[:, 1:] = 1.0, values[:, : self.dim]
+        return design
+
+    def _score(self, parameters: Floats, values: Floats) -> Floats:
+        """The score of each row of parameters at each record; shape (n, rows)."""
+        table = parameters.reshape(self.classes - 1, self.dim + 1)
+        scores: Floats = values[:, : self.dim] @ table[:, 1:].T + table[:, 0]
+        return scores
 
 
 @dataclass(frozen=True)
@@ -212,9 +249,9 @@ class LogisticRegression(Minimum[LogisticEstimate]):
         return self.dim + 1
 
     @property
-    def statistic(self) -> statistics.Descent:
-        """The parameters."""
-        return statistics.Descent(_Logistic(self.dim, self.classes, self.l2))
+    def statistic(self) -> statistics.Descent[_Logistic]:
+        """The parameters, and the curvature of their loss."""
+        return statistics.Descent(_Logistic(self.dim, self.classes, self.l2), self.half_life is not None)
 
     def check_rows(self, rows: Floats) -> None:
         """Refuse rows whose class is not one of 0, 1, ...; see `Policy.check_rows`."""
@@ -235,11 +272,16 @@ class LogisticRegression(Minimum[LogisticEstimate]):
         """Make a table of coefficients and odds ratios; see `Encoded.report`."""
         if self.classes > 2:
             return super().report(estimate, columns)
-        values = [estimate.intercept, *estimate.value.tolist()]
-        terms = dict(zip(["(intercept)", *columns[: self.dim]], values, strict=True))
-        rows = tuple((term, format_number(value), f"{np.exp(min(value, 700.0)):.6g}") for term, value in terms.items())
-        header = ("term", "coefficient", "odds ratio")
-        return Report(f"logistic regression of {columns[self.dim]} = 1", header, rows, {"value": terms})
+        names = ["(intercept)", *columns[: self.dim]]
+        terms = dict(zip(names, [estimate.intercept, *estimate.value.tolist()], strict=True))
+        errors = dict(zip(names, [estimate.intercept_error, *estimate.standard_errors.tolist()], strict=True))
+        rows = tuple(
+            (term, format_number(value), format_number(errors[term]), f"{np.exp(min(value, 700.0)):.6g}")
+            for term, value in terms.items()
+        )
+        header = ("term", "coefficient", "standard error", "odds ratio")
+        whole: dict[str, object] = {"value": terms, "standard_errors": errors}
+        return Report(f"logistic regression of {columns[self.dim]} = 1", header, rows, whole)
 
     def draw_rows(self, rng: np.random.Generator, count: int, mean: float) -> Floats:
         """Draw records whose class is 1 where a normal number is positive; see `Encoded.draw_rows`."""
@@ -248,8 +290,13 @@ class LogisticRegression(Minimum[LogisticEstimate]):
         return rows
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> LogisticEstimate:  # noqa: ARG002
-        """Give the parameters by class; see `Encoded.conclude`."""
-        table = numbers.reshape(-1, self.dim + 1)
+        """Give the parameters by class, and their standard errors; see `Encoded.conclude`."""
+        statistic = self.statistic
+        contrasts, size = statistic.model.contrasts, self.dim + 1
+        table = statistic.find_parameters(numbers).reshape(-1, size)
+        spread = statistic.find_covariance(numbers, worth).reshape(self.classes - 1, size, self.classes - 1, size)
+        table = contrasts @ table
+        errors = np.sqrt(np.maximum(np.einsum("ki,iaja,kj->ka", contrasts, spread, contrasts), 0.0))
         if self.classes == 2:
-            return LogisticEstimate(np.array(table[0, 1:]), float(table[0, 0]))
-        return LogisticEstimate(np.array(table[:, 1:]), np.array(table[:, 0]))
+            return LogisticEstimate(table[1, 1:], float(table[1, 0]), errors[1, 1:], float(errors[1, 0]))
+        return LogisticEstimate(table[:, 1:], table[:, 0], errors[:, 1:], errors[:, 0])

@@ -2,13 +2,14 @@
 
 from vestige.statistics.averages import Mean
 from vestige.statistics.clipped import Bounded, Clipped, Limited
+from vestige.statistics.descent import Descent
 from vestige.statistics.least_squares import Fit, LeastSquares
+from vestige.statistics.model import Model
 from vestige.statistics.moments import Moments, Products
-from vestige.statistics.newton import Descent, Model
 from vestige.statistics.present import Joint, Present, find_present
 from vestige.statistics.ratio import Ratio
 from vestige.statistics.shares import Shares
-from vestige.statistics.statistic import Averages, Extent, Statistic, differentiate
+from vestige.statistics.statistic import Averages, Extent, Packing, Statistic, differentiate
 
 __all__ = [
     "Averages",
@@ -23,6 +24,7 @@ __all__ = [
     "Mean",
     "Model",
     "Moments",
+    "Packing",
     "Present",
     "Products",
     "Ratio",

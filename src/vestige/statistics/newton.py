@@ -1,249 +1,224 @@
-"""Parameters that minimise an average loss, moved by one Newton step a batch.
+"""The minimum of a loss over records that are gone and a batch that is here, by Newton's method.
 
-The stochastic Newton method (Bercu, Godichon, Portier 2020, https://doi.org/10.1137/19M1261717): a step of the share of
-the batch in all records, along the batch's gradient through the inverse of the loss's curvature, has the error of the
-minimum over all records, without a step size to tune. The batch is split in eight, and the gradient of each part goes
-through the curvature of the others: from the same records, their product would be biased. The first batch is fitted
-outright, so that the steps start near the end.
-Guarantee: within 20% of the error of a fit to all records; held by tests/policies/test_descent.py.
+Renewable estimation (Luo and Song 2020, https://doi.org/10.1111/rssb.12352): the loss of all records before a batch is
+taken to be the parabola about the parameters so far whose curvature is that of the loss of those records; the sum of it
+and of the loss of the batch is minimised, and the curvature of the batch is added. Three additions:
+
+- A batch may say little in a direction, so before a parameter moves it has the curvature of one typical record.
+- As parameters move, curvature changes: that of the records before is scaled as that of the batch changes, half of it
+  where the loss is added up between the two.
+- Each batch tests what was believed before it: its gradient there, in units of its own error and that of the
+  parameters.
+
+Guarantee: the table in docs/policies.md; held by tests/policies/test_descent.py and tests/policies/test_losses.py.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from vestige.errors import DataError, ParameterError
-from vestige.statistics.statistic import Statistic
+from vestige.errors import DataError
+from vestige.statistics.model import Model
 from vestige.types import Floats
 
-_ITERATIONS = 100
-_SHORTENINGS = 30
-_LEAST_CURVATURE = 1e-8
-_LEAST_SQUARE = 1e-12
-"""Of gradients, each scaled to unit length: where they are less in a direction, there is none to tell deviations by."""
-_LEAST_LENGTH = 1e-150
-_FOLDS = 8
+_ITERATIONS = 200
+_SHORTENINGS = 300
+_SMALL_SHORTENINGS = 20
+_NEAR = 1e-7
+"""An expected gain of the loss of a batch, in its own units of one half of a square, that ends the search."""
+_RESCALINGS = 2
+_MOST_RESCALING = 4.0
+_RESTARTS = 6
+"""How often a first fit begins again where it ended, so that the place where it began has no part in it."""
+_LEAST = 2.0**-40
+"""Of a matrix whose diagonal is one: where its eigenvalues are less, nothing is known."""
+_LEAST_SQUARE, _SMALLEST = 1e-200, 1e-300
+_RANK = 1e-6
 _FEWEST = 4
-"""Records per parameter by which to tell whether the loss is flat."""
-_ENOUGH = 16
-"""Records per parameter that a step needs; a batch has at least 28."""
+"""Records per parameter that test anything, where the error of a gradient is told by themselves."""
 
 
-class Model(ABC):
-    """A loss over records, averaged with weights that sum to one, with its derivatives.
+class Past(NamedTuple):
+    """What is believed of the records before a batch.
 
-    Example:
-        >>> class Squared(Model):
-        ...     start = np.zeros(1)
-        ...     def loss(self, parameters, values, weights):
-        ...         return float(weights @ (values[:, 0] - parameters[0]) ** 2) / 2
-        ...     def gradients(self, parameters, values):
-        ...         return parameters[0] - values
-        ...     def curvature(self, parameters, values, weights):
-        ...         return np.ones((1, 1))
-        >>> Descent(Squared()).step(None, np.array([[1.0], [3.0]]), np.ones(2), 1.0)
-        array([2.])
+    Attributes:
+        parameters: where their loss is least; shape (size,).
+        bend: the curvature of their whole loss there; shape (size, size).
+        scatter: the sum of the squares of their gradients there; shape (size, size).
     """
 
-    @property
-    @abstractmethod
-    def start(self) -> Floats:
-        """The parameters before any record."""
+    parameters: Floats
+    bend: Floats
+    scatter: Floats
 
-    @abstractmethod
-    def loss(self, parameters: Floats, values: Floats, weights: Floats) -> float:
-        """Compute the average loss.
 
-        Args:
-            parameters: shape (size,).
-            values: the records; shape (n, columns).
-            weights: their weights, which sum to one; shape (n,).
+class Batch:
+    """A batch of records, and the loss of it and of the records before.
 
-        Returns:
-            the loss.
-        """
+    Args:
+        model: the loss.
+        values: the records; shape (n, columns).
+        weights: what each counts; shape (n,).
+        past: what is believed of the records before; None if there are none.
+    """
 
-    @property
-    def idle(self) -> Floats:
-        """The projection on directions in which no record's loss ever changes; shape (size, size)."""
-        return np.zeros((len(self.start), len(self.start)))
+    def __init__(self, model: Model, values: Floats, weights: Floats, past: Past | None) -> None:
+        self.model, self.values, self.past = model, values, past
+        self.total = float(weights.sum())
+        self.parts = weights / self.total
+        self.old = model.start if past is None else past.parameters
+        self.gradients = self._check(model.gradients(self.old, values))
+        self.bend = self.find_bend(self.old)
+        self.one = find_typical(self.gradients, self.bend.diagonal() - self.total * model.penalty, self.total)
+        held = np.zeros_like(self.bend) if past is None else past.bend
+        self.held = held + np.diag(np.maximum(self.one - held.diagonal(), 0.0))
 
-    @abstractmethod
-    def gradients(self, parameters: Floats, values: Floats) -> Floats:
-        """Compute the gradient of the loss of each record.
-
-        Args:
-            parameters: shape (size,).
-            values: the records; shape (n, columns).
-
-        Returns:
-            the gradients; shape (n, size).
-        """
-
-    def gradient(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Compute the gradient of the average loss.
+    def find_bend(self, at: Floats) -> Floats:
+        """Find the curvature of the loss of the batch, with its share of the penalty.
 
         Args:
-            parameters: shape (size,).
-            values: the records; shape (n, columns).
-            weights: their weights, which sum to one; shape (n,).
-
-        Returns:
-            the gradient; shape (size,).
-        """
-        average: Floats = weights @ self.gradients(parameters, values)
-        return average
-
-    @abstractmethod
-    def curvature(self, parameters: Floats, values: Floats, weights: Floats) -> Floats:
-        """Compute the second derivatives of the average loss.
-
-        Args:
-            parameters: shape (size,).
-            values: the records; shape (n, columns).
-            weights: their weights, which sum to one; shape (n,).
+            at: the parameters; shape (size,).
 
         Returns:
             the matrix; shape (size, size).
         """
+        return self.total * (self.model.curvature(at, self.values, self.parts) + np.diag(self.model.penalty))
 
-
-@dataclass(frozen=True, slots=True)
-class Descent(Statistic):
-    """The parameters of a model that minimise its average loss.
-
-    Attributes:
-        model: the loss and its derivatives.
-    """
-
-    model: Model
-
-    @property
-    def size(self) -> int:
-        """The number of parameters."""
-        return len(self.model.start)
-
-    def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
-        """Compute the parameters after these records, unchanged if these are too few; see `Statistic.step`."""
-        parts = weights / weights.sum()
-        if estimate is not None and len(values) < _ENOUGH * self.size:
-            return np.array(estimate)
-        if estimate is None:
-            moved = self._fit(values, parts)
-        else:
-            moved = self._shorten(estimate, share * self._find_direction(estimate, values, parts), values, parts)
-        if not np.isfinite(moved).all():
-            raise DataError("the loss is not finite on these records; scale the columns, or start nearer")
-        return moved
-
-    def merge(self, parts: Floats, shares: Floats) -> Floats:  # noqa: ARG002
-        """Refuse: parameters that minimise the loss of each part do not say which minimise that of all."""
-        raise ParameterError(
-            "estimates that minimise a loss, such as those of LogisticRegression and CustomLoss, cannot be combined: "
-            "the minima of parts of the records do not determine that of all of them; keep these records in one stream"
-        )
-
-    def is_flat(self, at: Floats, values: Floats) -> bool:
-        """Tell whether the loss is so flat in a direction that steps in it are cut short.
-
-        Args:
-            at: the parameters; shape (size,).
-            values: the records; shape (n, columns).
+    def minimise(self) -> tuple[Floats, Floats]:
+        """Find the minimum.
 
         Returns:
-            whether it is; False if there are too few records.
+            the parameters, shape (size,), and the curvature there of the loss of the records before and of the batch,
+            shape (size, size).
         """
-        if len(values) < _FEWEST * self.size:
-            return False
-        bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
-        sizes = np.abs(np.linalg.eigvalsh(bend + self.model.idle * np.abs(bend).max()))
-        return bool(sizes.min() < _LEAST_CURVATURE * sizes.max())
+        if self.past is None:
+            at = self._search(self.old, self.old, self.held)
+            if self.model.is_likelihood:
+                return at, self.held + self.find_bend(at)
+            for _ in range(_RESTARTS):
+                at = self._search(at, at, self.held)
+            return at, self.find_bend(at)
+        at, held = self.old, self.held
+        for k in range(_RESCALINGS + 1):
+            at = self._search(at, self.old, held)
+            after = self.find_bend(at)
+            known = np.maximum(self.one, _SMALLEST)
+            change = (np.abs(after.diagonal()) + known) / (np.abs(self.bend.diagonal()) + known)
+            change = np.clip(change, 1.0 / _MOST_RESCALING, _MOST_RESCALING)
+            roots = np.sqrt((1.0 + change) / 2.0 if k < _RESCALINGS else change)
+            held = self.held * np.outer(roots, roots)
+        return at, held + after
 
-    def count_deviations(self, at: Floats, values: Floats) -> float:
-        """Count the deviations that the parameters, each on its own, amount to in the direction where that is most.
-
-        The deviation is that of a fit for each root of the number of its records: where H is the curvature and G the
-        average square of gradients, parameters vary as H^-1 G H^-1 (Huber, "The behavior of maximum likelihood
-        estimates under nonstandard conditions", 1967). So parameters that are off by a share of each, independently,
-        are off by that share times this, in such deviations.
-
-        Args:
-            at: the parameters; shape (size,).
-            values: the records; shape (n, columns).
+    def test(self) -> Floats:
+        """Test what was believed before the batch.
 
         Returns:
-            the number of deviations.
+            how far the square of its gradient is from its mean, and its gradient along the parameters from zero, in
+            standard deviations; shape (2,).
         """
-        gradients = self.model.gradients(at, values)
-        bend = self.model.curvature(at, values, np.full(len(values), 1.0 / len(values)))
-        lengths = np.maximum(np.sqrt((gradients**2).mean(axis=0)), _LEAST_LENGTH)
-        scaled = gradients / lengths
-        idle = self.model.idle * (lengths.max() / lengths) * (lengths.max() / lengths[:, None])
-        sizes, axes = np.linalg.eigh(scaled.T @ scaled / len(values) + idle)
-        rotated = axes.T @ (bend * at / lengths[:, None]) / np.sqrt(np.maximum(sizes, _LEAST_SQUARE))[:, None]
-        return float(np.linalg.norm(rotated, 2))
+        assert self.past is not None  # noqa: S101  # its caller knows
+        count = len(self.old)
+        if not self.model.is_likelihood and len(self.values) < _FEWEST * count:
+            return np.zeros(2)
+        gradient = self.total * (self.parts @ self.gradients + self.model.penalty * self.old)
+        through = solve(self.held, self.bend)
+        believed = through.T @ self.past.scatter @ through
+        within = self.total * (self.gradients * self.parts[:, None]).T @ self.gradients
+        along = self.old - self.model.start
+        found = _compare(gradient, along, within + believed)
+        if self.model.is_likelihood:  # of rare events, one alone may be far more than is expected: then it is not more
+            other = _compare(gradient, along, self.bend + believed)
+            found = np.array([min(found[0], other[0]), min(found[1], other[1], key=abs)])
+        return found
 
-    def find_deviations(self, values: Floats, numbers: Floats) -> Floats:
-        """Find how far records move the parameters, as a root mean square; see `Statistic.find_deviations`."""
-        gradients = self.model.gradients(numbers, values)
-        bend = self.model.curvature(numbers, values, np.full(len(values), 1.0 / len(values)))
-        if not (np.isfinite(gradients).all() and np.isfinite(bend).all()):
-            return np.full(self.size, np.inf)
-        moves = _solve(bend, gradients.T)
-        deviations: Floats = np.sqrt((moves**2).mean(axis=1))
-        return deviations
-
-    def _find_direction(self, at: Floats, values: Floats, weights: Floats) -> Floats:
-        """Newton's direction, with the gradient of each part of the records through the curvature of the others."""
-        folds = [slice(i, None, _FOLDS) for i in range(min(_FOLDS, len(values)))]
-        shares = np.array([weights[fold].sum() for fold in folds])
-        within = [weights[fold] / share for fold, share in zip(folds, shares, strict=True)]
-        bends = np.array([self.model.curvature(at, values[f], w) for f, w in zip(folds, within, strict=True)])
-        whole = np.tensordot(shares, bends, 1)
-        direction = np.zeros(len(at))
-        for fold, share, inside, bend in zip(folds, shares, within, bends, strict=True):
-            others = (whole - share * bend) / (1.0 - share) if len(folds) > 1 else bend
-            direction += share * _solve(others, self.model.gradient(at, values[fold], inside))
-        return direction
-
-    def _shorten(self, at: Floats, step: Floats, values: Floats, weights: Floats) -> Floats:
-        """The parameters less the step, or less a part of it where all of it would more than double the loss."""
-        before = self.model.loss(at, values, weights)
-        for _ in range(_SHORTENINGS):
-            after = self.model.loss(at - step, values, weights)
-            if after <= before + abs(before):
-                return at - step
-            step = step / 2.0
-        return at
-
-    def _fit(self, values: Floats, weights: Floats) -> Floats:
-        """The parameters that fit these records best, from the start, by Newton's method with shortened steps."""
-        at = self.model.start
-        before = self.model.loss(at, values, weights)
+    def _search(self, at: Floats, middle: Floats, held: Floats) -> Floats:
+        """The minimum of a parabola about `middle` and the loss of the batch, by Newton's method with short steps."""
+        before = self._lose(at, middle, held)
         for _ in range(_ITERATIONS):
-            step = _solve(self.model.curvature(at, values, weights), self.model.gradient(at, values, weights))
-            for _ in range(_SHORTENINGS):
-                after = self.model.loss(at - step, values, weights)
+            slope = self.parts @ self.model.gradients(at, self.values) + self.model.penalty * at
+            gradient = self._check(self.total * slope + held @ (at - middle))
+            step = solve(self._check(self.find_bend(at) + held), gradient)
+            if float(gradient @ step) <= _NEAR:
+                return at - step if self._lose(at - step, middle, held) <= before else at
+            for k in range(_SHORTENINGS):
+                after = self._lose(at - step, middle, held)
                 if after <= before:
                     break
-                step = step / 2.0
+                step = step / (2.0 if k < _SMALL_SHORTENINGS else 16.0)
             else:
                 return at
-            at = at - step
-            if before - after <= 1e-12 * abs(before):
-                return at
-            before = after
+            at, before = at - step, after
         return at
 
+    def _lose(self, at: Floats, middle: Floats, held: Floats) -> float:
+        apart, model = at - middle, self.model
+        loss = model.loss(at, self.values, self.parts) + 0.5 * float(model.penalty @ at**2)
+        return self.total * loss + 0.5 * float(apart @ held @ apart)
 
-def _solve(bend: Floats, gradient: Floats) -> Floats:
-    """A gradient, or several in columns, through the inverse of the curvature, made positive: it leads downhill."""
-    if not (np.isfinite(bend).all() and np.isfinite(gradient).all()):
-        raise DataError("the gradient is not finite on these records; scale the columns, or start nearer")
-    sizes, axes = np.linalg.eigh(bend)
-    sizes = np.maximum(np.abs(sizes), max(_LEAST_CURVATURE * float(np.abs(sizes).max()), 1e-300))
-    made: Floats = axes @ ((axes.T @ gradient).T / sizes).T
+    def _check(self, numbers: Floats) -> Floats:
+        if not np.isfinite(numbers).all():
+            raise DataError("the gradient is not finite on these records; scale the columns, or start nearer")
+        return numbers
+
+
+def find_typical(gradients: Floats, diagonal: Floats, total: float) -> Floats:
+    """Find the average curvature of those records that say anything of a parameter.
+
+    Args:
+        gradients: of each record; shape (n, size).
+        diagonal: of the curvature of all of them; shape (size,).
+        total: what they count; each counts about the same.
+
+    Returns:
+        the curvature of one of them; shape (size,).
+    """
+    says = (gradients != 0.0).sum(axis=0) * total / len(gradients)
+    found: Floats = np.where(says > 0.0, np.abs(diagonal) / np.maximum(says, _SMALLEST), 0.0)
+    return found
+
+
+def solve(bend: Floats, right: Floats) -> Floats:
+    """Solve with a matrix of curvature, made positive, so that the solution leads downhill.
+
+    Args:
+        bend: shape (size, size).
+        right: a vector, or several as columns; shape (size,) or (size, n).
+
+    Returns:
+        the inverse of the matrix times these.
+
+    Example:
+        >>> solve(np.array([[-2.0]]), np.array([1.0]))
+        array([0.5])
+    """
+    lengths = np.sqrt(np.maximum(np.abs(bend.diagonal()), _LEAST_SQUARE))
+    scaled = bend / np.outer(lengths, lengths)
+    right = (right.T / lengths).T
+    try:
+        root = np.linalg.cholesky(scaled)
+        if root.diagonal().min() > _LEAST:
+            solved: Floats = (np.linalg.solve(root.T, np.linalg.solve(root, right)).T / lengths).T
+            return solved
+    except np.linalg.LinAlgError:
+        pass
+    sizes, axes = np.linalg.eigh(scaled)
+    sizes = np.maximum(np.abs(sizes), _LEAST)
+    made: Floats = ((axes @ ((axes.T @ right).T / sizes).T).T / lengths).T
     return made
+
+
+def _compare(gradient: Floats, along: Floats, spread: Floats) -> Floats:
+    """How far the square of a gradient is from its mean, and the gradient along a direction from zero."""
+    lengths = np.sqrt(np.maximum(spread.diagonal(), 0.0))
+    known = lengths > 0.0
+    if not known.any() or not np.isfinite(spread).all():
+        return np.zeros(2)
+    lengths, spread, gradient, along = lengths[known], spread[np.ix_(known, known)], gradient[known], along[known]
+    sizes, axes = np.linalg.eigh(spread / np.outer(lengths, lengths))
+    scores, kept = axes.T @ (gradient / lengths), sizes > _RANK
+    degrees = int(kept.sum())
+    square = (float((scores[kept] ** 2 / sizes[kept]).sum()) - degrees) / float(np.sqrt(2.0 * degrees))
+    width = float(along @ spread @ along)
+    return np.array([square, float(gradient @ along) / np.sqrt(width) if width > 0.0 else 0.0])

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -433,6 +434,70 @@ class Averages(Statistic):
         atoms = self.atoms(values - values.mean(axis=0) if self.is_shift_free else values)
         averages: Floats = atoms.mean(axis=0)
         return averages, atoms - averages
+
+
+@dataclass(frozen=True, slots=True)
+class Packing(Statistic):
+    """A statistic that says itself how its numbers are packed into bits, so that some may be coarse.
+
+    Attributes:
+        TRIES: how often a channel tries to write numbers.
+    """
+
+    TRIES: ClassVar[int] = 8
+
+    @abstractmethod
+    def pack(self, numbers: Floats, off: bool, rows: int, free: int, rng: np.random.Generator) -> Bools:
+        """Pack numbers into the bits of a word.
+
+        Args:
+            numbers: shape (size,).
+            off: whether they are marked as off already.
+            rows: the number of bits.
+            free: how many of them can be chosen; the others come out at random.
+            rng: of this batch alone, for rounding.
+
+        Returns:
+            the bits, of which the first is one; shape (rows,).
+        """
+
+    @abstractmethod
+    def unpack(self, message: Bools, values: Floats) -> tuple[Floats, bool]:
+        """Unpack the numbers of a word.
+
+        Args:
+            message: the bits; shape (rows,).
+            values: the records that are kept; shape (n, columns).
+
+        Returns:
+            the numbers, shape (size,), and whether they are marked as off.
+        """
+
+    @abstractmethod
+    def is_read(self, numbers: Floats, message: Bools, values: Floats) -> bool:
+        """Tell whether numbers are read from their word with the records that it keeps.
+
+        Args:
+            numbers: shape (size,).
+            message: what `pack` makes of them; shape (rows,).
+            values: the records that are kept; shape (n, columns).
+
+        Returns:
+            whether they are.
+        """
+
+    @abstractmethod
+    def settle(self, numbers: Floats, values: Floats, attempt: int) -> Floats:
+        """Give equal numbers that are read more easily, if `is_read` says no.
+
+        Args:
+            numbers: shape (size,).
+            values: the records that can be kept; shape (n, columns).
+            attempt: how often it was tried before; what the last but one gives must be read from any records.
+
+        Returns:
+            the numbers; shape (size,).
+        """
 
 
 def merge_averages(parts: Floats, shares: Floats) -> Floats:

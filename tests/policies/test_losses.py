@@ -1,0 +1,200 @@
+"""Fits that see each record once, against fits of all data, on the kinds of data that lead them astray."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from losses import CLASSES, LOSSES, STREAMS, Kind, draw, fit, measure
+from vestige import CustomLoss, KeyedStreams, LogisticRegression, MemoryStore, Stream, combine
+from vestige.types import Floats
+
+RNG = np.random.default_rng
+CASES = [
+    *(("logistic", title, share) for title in CLASSES for share in (1.0, 0.5)),
+    *((name, title, 1.0) for name in ("huber", "poisson") for title in LOSSES),
+]
+QUICK = [
+    ("logistic", "dummy column, 2%"),
+    ("logistic", "class of 0.3%"),
+    ("logistic", "sorted by a column"),
+    ("logistic", "sorted by class"),
+    ("logistic", "far from zero, 1e6"),
+    ("logistic", "separable"),
+    ("huber", "sorted by a column"),
+    ("poisson", "dummy column, 5%"),
+    ("poisson", "regime change"),
+]
+
+
+def find(name: str, title: str) -> Kind:
+    return (CLASSES if name == "logistic" else LOSSES)[title]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "title", "share"), CASES, ids=str)
+def test_answers_are_those_of_all_data_or_say_that_they_are_not(name: str, title: str, share: float) -> None:
+    kind = find(name, title)
+    found = measure(name, kind, share)
+    assert found.noted < kind.noted * STREAMS or kind.noted == 1.0
+    assert not found.ours or found.ratio <= 1.2
+    assert not found.ours or found.worst <= 3.0
+
+
+@pytest.mark.parametrize(("name", "title"), QUICK, ids=str)
+def test_no_answer_without_a_note_is_far_off(name: str, title: str) -> None:
+    kind = find(name, title)
+    found = measure(name, kind, streams=2, n=12_000)
+    assert found.noted == 0 or kind.noted > 0.05
+    assert not found.ours or found.worst <= 3.0
+
+
+def test_the_reference_is_that_of_scipy() -> None:
+    for name, title in (("logistic", "class of 3%"), ("huber", "plain"), ("poisson", "one-hot, six levels")):
+        rows = draw(name, find(name, title), 0, 5_000)
+        from losses import FUNCTIONS, L2  # noqa: PLC0415
+
+        penalty = np.append(0.0, np.full(rows.shape[1] - 1, L2 if name == "logistic" else 0.0))
+
+        def lose(at: Floats) -> tuple[float, Floats]:
+            losses, gradients = FUNCTIONS[name](at, rows)  # noqa: B023
+            slope = gradients.mean(axis=0) + penalty * at  # noqa: B023
+            return float(losses.mean() + 0.5 * penalty @ at**2), slope  # noqa: B023
+
+        best = minimize(lose, np.zeros(rows.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-9})
+        assert fit(name, rows)[0] == pytest.approx(best.x, abs=1e-5)
+
+
+@pytest.mark.slow
+def test_standard_errors_cover_what_they_state() -> None:
+    """Of 600 parameters, as many are within one and two errors as should be, up to three errors of that count."""
+    for name in ("logistic", "poisson"):
+        found = measure(name, find(name, "plain"), streams=200, n=6_000)
+        count = 3 * len(found.within)
+        for limit, share in ((1.0, 0.6827), (1.959964, 0.95)):
+            assert abs(found.covers(limit) - share) <= 3.0 * np.sqrt(share * (1.0 - share) / count)
+
+
+def rows_of(seed: int, n: int) -> Floats:
+    return draw("logistic", CLASSES["plain"], seed, n)
+
+
+def test_a_stream_that_was_put_away_and_one_of_many_go_on_alike() -> None:
+    rows, policy = rows_of(1, 6_000), LogisticRegression(2)
+    whole = Stream(policy, retention=400, seed=3)
+    whole.extend(rows)
+    store = MemoryStore()
+    for part in np.split(rows, 4):
+        Stream(policy, retention=400, seed=3, store=store.stream("a")).extend(part)
+    again = Stream(policy, retention=400, seed=3, store=store.stream("a")).estimate()
+    assert (again.value == whole.estimate().value).all()
+    assert (again.standard_errors == whole.estimate().standard_errors).all()
+
+
+def test_many_streams_at_once_are_those_one_by_one() -> None:
+    policy, keys = LogisticRegression(2), np.repeat(["a", "b"], 3_000)
+    rows, mixed = np.concatenate([rows_of(1, 3_000), rows_of(2, 3_000)]), RNG(0).permutation(6_000)
+    many = KeyedStreams(policy, retention=400, seed=3)
+    many.extend(keys[mixed], rows[mixed])
+    for key in ("a", "b"):
+        alone = Stream(policy, retention=400, seed=3)
+        alone.extend(rows[mixed][keys[mixed] == key])
+        one, other = many.estimate(key), alone.estimate()
+        assert (one.value == other.value).all()
+        assert (one.standard_errors == other.standard_errors).all()
+
+
+def test_streams_are_combined_by_their_curvature() -> None:
+    parts, streams = [rows_of(seed, 10_000) for seed in range(4)], []
+    for seed, rows in enumerate(parts):
+        stream = Stream(LogisticRegression(2), retention=576, seed=seed)
+        stream.extend(rows)
+        streams.append(stream)
+    made = combine([stream.estimate() for stream in streams])
+    best, covariance = fit("logistic", np.concatenate(parts))
+    errors = np.sqrt(covariance.diagonal())
+    assert np.abs((np.append(made.intercept, made.value) - best) / errors).max() <= 0.5
+    assert np.append(made.intercept_error, made.standard_errors) == pytest.approx(errors, rel=0.1)
+    assert made.notes == ()
+    other = replace(CLASSES["plain"], truth=(0.3, -1.0, 0.7))
+    stream = Stream(LogisticRegression(2), retention=576, seed=9)
+    stream.extend(draw("logistic", other, 9, 10_000))
+    apart = combine([streams[0].estimate(), stream.estimate()])
+    assert apart.missed
+    assert "differ by more than their standard errors" in apart.notes[0]
+
+
+def test_three_classes_have_standard_errors_of_each() -> None:
+    rng, n = RNG(5), 30_000
+    x = rng.normal(size=(n, 2))
+    scores = x @ np.array([[1.0, -0.5, 0.0], [0.0, 0.5, -1.0]]) + [0.2, 0.0, -0.2]
+    y = (scores + rng.gumbel(size=(n, 3))).argmax(axis=1)
+    stream = Stream(LogisticRegression(2, classes=3), retention=1_152, seed=0)
+    stream.extend(np.column_stack([x, y]))
+    made = stream.estimate()
+    truth = np.array([[1.0, 0.0], [-0.5, 0.5], [0.0, -1.0]])
+    truth = truth - truth.mean(axis=0)
+    assert made.value.shape == made.standard_errors.shape == (3, 2)
+    assert np.abs((made.value - truth) / made.standard_errors).max() <= 4.0
+    assert made.value.sum(axis=0) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 5, 40, 200])
+def test_an_answer_from_few_records_says_that_they_are_few(n: int) -> None:
+    for seed in range(5):
+        stream = Stream(LogisticRegression(2), retention=576, seed=seed)
+        stream.extend(rows_of(seed, n))
+        made = stream.estimate()
+        assert np.isfinite(made.value).all()
+        assert made.missed or n >= 40
+
+
+def test_a_constant_predictor_is_named() -> None:
+    rows = rows_of(0, 5_000)
+    rows[:, 1] = 7.0
+    stream = Stream(LogisticRegression(2), retention=576, seed=0)
+    stream.extend(rows)
+    assert stream.estimate().missed
+
+
+def test_with_a_half_life_what_changed_is_forgotten() -> None:
+    rows = draw("logistic", CLASSES["regime change"], 0, 40_000)
+    policy = LogisticRegression(2, half_life=2_000.0)
+    stream = Stream(policy, retention=576, seed=0)
+    stream.extend(rows[:24_000])
+    assert stream.estimate().missed
+    stream.extend(rows[24_000:])
+    made = stream.estimate()
+    assert made.notes == ()
+    assert np.abs((made.value - [-1.0, 1.2]) / made.standard_errors).max() <= 4.0
+
+
+def step_loss(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    gap = rows[:, 0] - parameters[0]
+    root = np.sqrt(1.0 + gap**2)
+    return root - 1.0, -(gap / root)[:, None]
+
+
+def test_a_start_a_million_deviations_away_leads_to_the_minimum() -> None:
+    x = 1e6 + RNG(0).normal(size=20_000)
+    stream = Stream(CustomLoss(step_loss, (0.0,)), retention=192, seed=0)
+    stream.extend(x)
+    made = stream.estimate()
+    assert made.notes == ()
+    assert abs(made.value[0] - 1e6) <= 4.0 * made.standard_error[0] <= 0.05
+
+
+def test_records_that_are_asked_to_leave_and_short_batches_cost_digits_only() -> None:
+    rows = rows_of(4, 20_000)
+    stream = Stream(LogisticRegression(2), retention=576, notice=300, seed=0)
+    best, covariance = fit("logistic", rows)
+    for k, part in enumerate(np.split(rows, 100)):
+        stream.extend(part)
+        stream.forget(rounds=range(stream.t - 150, stream.t - 100) if k % 2 else range(stream.t - 3, stream.t))
+    made = stream.estimate()
+    errors = np.sqrt(covariance.diagonal())
+    off = np.abs((np.append(made.intercept, made.value) - best) / errors).max()
+    assert made.missed or made.since > 1 or off <= 3.0
