@@ -69,8 +69,9 @@ class Bits(Compiled):
             word.compose(attempt, dither, free)
             write_words(attempt.message, free, code, keep)
             read_words(keep, rows, attempt.message)
-            origin = statistic.find_origin(values[keep])
-            kept = values[keep] - origin
+            kept = values[keep]
+            origin = statistic.find_origin(kept)
+            kept -= origin
             said = statistic.influence(kept) if len(kept) else None
             if len(kept):
                 side = _measure(said, statistic.find_known_scales(kept), statistic.spread_origin(origin))

@@ -494,7 +494,7 @@ class Encoded(NamedPolicy[E_co]):
             encoded += count
             share = find_share(count, encoded, self.decay)
             first = clock.last + 1 + k * length
-            usual = None if before is None else self._find_deviations(kept, before.numbers, before.low)[0]
+            usual = None if before is None else self.statistic.find_deviations(kept, before.numbers)
             target, coin = self._step(before, usual, values[here], present[here], share, first, key)
             keep = self.encoding.write(values[here], can[here], target, self.statistic, first, coin)
             if k + 1 < len(keys):
@@ -546,21 +546,17 @@ class Encoded(NamedPolicy[E_co]):
         from vestige.channels.averages import draw_mark  # noqa: PLC0415
         from vestige.statistics.kernels import find_far_limit, find_spread, find_tolerance  # noqa: PLC0415
 
-        (deviations, centred, moving), count = self._find_deviations(values, numbers, rest), len(values)
-        near, far, sizes = np.empty(len(numbers)), np.empty(len(numbers)), np.where(moving, 0.0, numbers)
+        deviations, count, low = (
+            self.statistic.find_deviations(values, numbers),
+            len(values),
+            np.zeros(len(numbers)) + rest,
+        )
+        near, far, sizes = np.empty(len(numbers)), np.empty(len(numbers)), np.where(low == 0.0, numbers, 0.0)
         for i, (size, deviation) in enumerate(zip(sizes, deviations, strict=True)):
             spread = deviation if usual is None else find_spread(usual[i], deviation, share)
             near[i] = find_tolerance(self.tolerance, deviation, count, share, size)
             far[i] = max(find_far_limit(spread, count, share, size, draw_mark(first, length, i)), near[i])
-        low = np.zeros(len(numbers)) + rest
-        return Target(numbers, near, np.maximum(far, self.statistic.find_exact_limits(centred)), off, low)
-
-    def _find_deviations(self, values: Floats, numbers: Floats, rest: Floats | float) -> tuple[Floats, Floats, Bools]:
-        """How far records move numbers; the numbers about an origin; and which of them the sums of two floats hold."""
-        statistic = self.statistic
-        origin = statistic.find_origin(values, numbers)
-        centred, moving = statistic.center(numbers, rest, origin), statistic.spread_origin(origin) != 0.0
-        return statistic.find_deviations(values - origin, centred), centred, moving
+        return Target(numbers, near, np.maximum(far, self.statistic.find_exact_limits(numbers)), off, low)
 
     def _compute_numbers(self, clock: Clock, retained: Records) -> Floats:
         """The numbers of all records that count."""

@@ -79,8 +79,12 @@ class Statistic(ABC):
             DataError: see `step`.
         """
         origin = self.find_origin(values, None if before is None else before[0])
-        estimate = None if before is None else self.center(*before, origin)
-        return self.uncenter(self.step(estimate, values - origin, weights, share), origin)
+        base = self.spread_origin(origin)
+        estimate = None if before is None else (before[0] - base) + before[1]
+        made = self.step(estimate, values - origin, weights, share)
+        total = base + made
+        part = total - base
+        return total, np.where(base == 0.0, 0.0, (base - (total - part)) + (made - part))  # Knuth's TwoSum
 
     def find_origin(self, values: Floats, numbers: Floats | None = None) -> Floats:
         """Find what differences are taken from: the numbers that move with the values, or else the first values.
@@ -105,35 +109,6 @@ class Statistic(ABC):
             first = np.where(np.isnan(first) | (known == 0.0), first, known)
         origin[columns] = np.where(np.isnan(first), 0.0, first)
         return origin
-
-    def center(self, numbers: Floats, rest: Floats | float, origin: Floats) -> Floats:
-        """Take numbers about an origin; see `find_origin`.
-
-        Args:
-            numbers: shape (size,).
-            rest: what is to be added to them.
-            origin: shape (columns,).
-
-        Returns:
-            the numbers of records that are taken about it too; shape (size,).
-        """
-        centred: Floats = (numbers - self.spread_origin(origin)) + rest
-        return centred
-
-    def uncenter(self, numbers: Floats, origin: Floats) -> tuple[Floats, Floats]:
-        """Take numbers about zero that are about an origin, without rounding; see `find_origin`.
-
-        Args:
-            numbers: shape (size,).
-            origin: shape (columns,).
-
-        Returns:
-            the numbers, and what is to be added to them; both of shape (size,).
-        """
-        base = self.spread_origin(origin)
-        total = base + numbers
-        part = total - base
-        return total, np.where(base == 0.0, 0.0, (base - (total - part)) + (numbers - part))
 
     def spread_origin(self, origin: Floats) -> Floats:
         """Find the origin of each number, zero where it moves with no column; see `find_origin`.
