@@ -24,7 +24,7 @@ from vestige import (
     channels,
     statistics,
 )
-from vestige.audit import AuditSeed, TableAudit, TableSnapshot, audit_table
+from vestige.audit import AuditSeed, DeclaredRecords, TableAudit, TableSnapshot, audit_table
 from vestige.paper import CoordinateMean, Regression, SimpleMean
 from vestige.types import Bools, Floats, Ints
 
@@ -41,7 +41,8 @@ class Table:
     removed: list[str] = field(default_factory=list)
 
     def audit(self, level: float = 0.01, trials: int = 999, seed: int = 0) -> TableAudit:
-        return audit_table(self.snapshots, removed=self.removed, level=level, trials=trials, seed=seed)
+        declared = [DeclaredRecords("removal", self.removed)] if self.removed else []
+        return audit_table(self.snapshots, declared=declared, level=level, trials=trials, seed=seed)
 
 
 def amounts(rng: np.random.Generator, rounds: Ints, columns: int) -> Floats:

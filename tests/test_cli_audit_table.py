@@ -92,7 +92,7 @@ def test_a_curated_table_has_status_1_and_a_report(curated: list[Path], tmp_path
 def test_machines_get_all_of_it(curated: list[Path]) -> None:
     result = audit(*curated, *USUAL, "--json")
     facts = json.loads(result.stdout)
-    assert (result.exit_code, facts["verdict"], facts["kinds"]) == (1, "curated", ["words"])
+    assert (result.exit_code, facts["verdict"], facts["rejected"]) == (1, "curated", ["words"])
     assert len(facts["inputs"]) == len(facts["snapshots"]) == 20
     assert {len(one["sha256"]) for one in facts["inputs"]} == {64}
 
@@ -100,7 +100,9 @@ def test_machines_get_all_of_it(curated: list[Path]) -> None:
 def test_a_window_has_status_0(window: list[Path]) -> None:
     result = audit(*window, *USUAL)
     assert result.exit_code == 0
-    assert flatten(result).startswith("Not shown: no record is missing, so there is no choice")
+    assert flatten(result).startswith(
+        "Not shown: no record is missing, so no choice of records says anything. The order"
+    )
 
 
 def test_documented_removals_come_from_a_file(tmp_path: Path) -> None:
@@ -108,10 +110,77 @@ def test_documented_removals_come_from_a_file(tmp_path: Path) -> None:
     paths, asked = write_files(table, tmp_path), tmp_path / "asked.txt"
     asked.write_text("\n".join(table.removed) + "\n")
     facts = json.loads(audit(*paths, *USUAL, "--removed", asked, "--json", "--report", tmp_path / "r.html").stdout)
-    assert (facts["missing"], facts["outlived"]) == (0, 0)
+    assert (facts["missing"], facts["outlived"], facts["verdict"]) == (0, 0, "inconclusive")
     digest = hashlib.sha256(asked.read_bytes()).hexdigest()
     assert (facts["inputs"][-1]["name"], facts["inputs"][-1]["sha256"]) == (str(asked), digest), "it decides too"
     assert f"{digest[:16]} {digest[16:32]}" in (tmp_path / "r.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def trades(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Half of each batch leaves at random; of the cancelled trades, which are large, all leave."""
+    rng, folder = np.random.default_rng(1), tmp_path_factory.mktemp("trades")
+    cancelled, stays = rng.random(2_500) < 0.15, rng.random(2_500) < 0.5
+    amounts = np.where(cancelled, rng.lognormal(5.0, 1.0, 2_500), rng.lognormal(3.0, 0.6, 2_500)).round(2)
+    for day, t in enumerate(np.cumsum(rng.integers(120, 180, 14))):
+        rounds, border = np.arange(1, t + 1), t // 120 * 120
+        held = rounds[(rounds > border - 120) & ((rounds > border) | (stays & ~cancelled)[:t])]
+        rows = [f"{n},{amounts[n - 1]},{'Cancelled' if cancelled[n - 1] else 'done'},{cancelled[n - 1]}" for n in held]
+        (folder / f"day{day:02}.csv").write_text("customer_no,amount,state,gone\n" + "\n".join(rows) + "\n")
+    with sqlite3.connect(folder / "all.db") as database:
+        for path in sorted(folder.glob("*.csv")):
+            database.execute(f"CREATE TABLE {path.stem} (customer_no INTEGER, amount REAL, state TEXT, gone TEXT)")
+            cells = [line.split(",") for line in path.read_text().splitlines()[1:]]
+            database.executemany(f"INSERT INTO {path.stem} VALUES (?, ?, ?, ?)", cells)  # noqa: S608
+    unseen = np.flatnonzero(cancelled) + 1
+    listed = "".join(f"{n};{'cancelled by telephone' if n % 2 else 'cancelled'}\n" for n in unseen)
+    (folder / "cancelled.txt").write_text("customer_no;reason\n" + listed, encoding="utf-8-sig")
+    return sorted(folder.glob("*.csv"))
+
+
+def test_declared_rules_are_counted_and_checked(trades: list[Path], tmp_path: Path) -> None:
+    undeclared = audit(*trades, *USUAL)
+    assert undeclared.exit_code == 1
+    assert flatten(undeclared).startswith("Chosen by value: values decided which records stayed")
+    listed, report = trades[0].parent / "cancelled.txt", tmp_path / "r.html"
+    rules = ("--rule", "state != Cancelled", "--rule", listed, "--corrected", tmp_path / "none.csv")
+    (tmp_path / "none.csv").write_text("")
+    result = audit(*trades, *USUAL, *rules, "--report", report)
+    text, page = flatten(result), report.read_text()
+    assert result.exit_code == 0
+    assert text.startswith("Chosen by a declared rule: ")
+    for part in ("state != Cancelled", "cancelled.txt: cancelled by telephone", "none.csv", "correction"):
+        assert part in text
+        assert part in page
+    for part in ("Declared exceptions", "declared rule", hashlib.sha256(listed.read_bytes()).hexdigest()[:16]):
+        assert part in page
+    facts = json.loads(audit(*trades, *USUAL, *rules, "--json").stdout)
+    assert facts["verdict"] == "chosen by a declared rule"
+    assert [each["is_checked"] for each in facts["declared"]] == [True, False, False, False]
+    assert sum(each["excused"] for each in facts["declared"]) == facts["excused"] > facts["declared"][0]["excused"] > 0
+
+
+@pytest.mark.parametrize(
+    "rule", ['"state" != Cancelled', "gone = FALSE", "state in (done, open)", "state not in ('Cancelled')"]
+)
+def test_conditions_are_read_alike_from_files_and_databases(trades: list[Path], rule: str) -> None:
+    base = trades[0].parent / "all.db"
+    tables = [part for path in trades[:2] for part in ("--table", path.stem)]
+    of_files, of_tables = (
+        json.loads(audit(*sources, *USUAL, "--rule", rule, "--json").stdout)
+        for sources in (trades[:2], (base, *tables))
+    )
+    rows = [line.split(",") for path in trades[:2] for line in path.read_text().splitlines()[1:]]
+    assert of_files["declared"] == of_tables["declared"]
+    assert of_files["declared"][0]["records"] == len({row[0] for row in rows if row[3] == "True"})
+
+
+def test_numbers_are_compared_and_rows_without_one_are_barred(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("customer_no,amount,left\n1,1,5\n2,2,7.5\n3,3,\n4,4,-1\n")
+    for rule, barred in (("left <= 5", 2), ("left > 5", 3), ("left >= 7.5", 3), ("left < 7.5", 2), ("left = 5.0", 3)):
+        facts = json.loads(audit(path, *USUAL, "--rule", rule, "--json").stdout)
+        assert facts["declared"][0]["records"] == barred, rule
 
 
 def test_a_record_in_two_snapshots_counts_once(tmp_path: Path) -> None:
@@ -202,6 +271,12 @@ def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
         ((pointed, *USUAL), "write numbers without separators of thousands"),
         (("-", *USUAL), "standard input, which cannot be hashed"),
         ((window[0], *USUAL, "--removed", tmp_path / "none.txt"), "give a file with one id in each line"),
+        (
+            (window[0], *USUAL, "--rule", tmp_path / "none.csv"),
+            "none.csv: is neither a file nor a condition; write such",
+        ),
+        ((window[0], *USUAL, "--rule", "amount < many"), "--rule amount < many: compares with no number"),
+        ((window[0], *USUAL, "--rule", "nobody = 1"), "nobody"),
     ):
         result = audit(*arguments)
         assert result.exit_code == 1, arguments

@@ -14,6 +14,7 @@ from vestige.audit.bounds import (
 )
 from vestige.audit.checkpoint import Checkpoint
 from vestige.audit.comparison import Comparison, ComparisonRow, compare, default_policies
+from vestige.audit.declared import DeclaredRecords
 from vestige.audit.detector import DetectedBatch, Detection, Snapshot, detect
 from vestige.audit.examples import AppendixD, OutlierEffect, run_appendix_d, run_outlier
 from vestige.audit.figures import draw_comparison, draw_leakage, draw_outlier, draw_trade_off
@@ -23,7 +24,7 @@ from vestige.audit.table import audit_table
 from vestige.audit.table_data import TableSnapshot
 from vestige.audit.table_figures import draw_table
 from vestige.audit.table_power import PowerRow, TablePlan, plan_table
-from vestige.audit.table_result import SnapshotFacts, TableAudit, TableTest
+from vestige.audit.table_result import DeclaredFacts, SnapshotFacts, TableAudit, TableTest
 from vestige.audit.trade_off import (
     Interval,
     TradeOff,
@@ -41,6 +42,8 @@ __all__ = [
     "Checkpoint",
     "Comparison",
     "ComparisonRow",
+    "DeclaredFacts",
+    "DeclaredRecords",
     "DetectedBatch",
     "Detection",
     "Interval",

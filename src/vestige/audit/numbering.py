@@ -25,6 +25,8 @@ _SPARSE = 1_000
 """If a snapshot has fewer than one id in so many numbers, ids do not count records."""
 _MAX_SPAN = 5_000_000
 """The most numbers from the first to the last id of a snapshot."""
+NOWHERE = -1
+"""What stands for the position of a number that is none of those that ids have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,14 +38,14 @@ class Numbering:
             records that were seen.
         positions: position of each record; shape (records,).
         origins: positions before the first record, as far as they can be guessed.
-        removed: positions of documented removals that no snapshot shows; empty where positions are ranks.
+        unseen: positions of the declared records that no snapshot shows; `NOWHERE` where no record could be.
         step: distance of successive ids.
     """
 
     name: str
     positions: Ints
     origins: tuple[int, ...]
-    removed: Ints
+    unseen: Ints
     step: int = 1
 
 
@@ -69,7 +71,7 @@ def parse_numbers(ids: Sequence[str]) -> Ints | None:
 
 
 def list_numberings(
-    numbers: Ints | None, order: Ints, snapshots: Sequence[Ints], removed: Ints, name: str = "ids"
+    numbers: Ints | None, order: Ints, snapshots: Sequence[Ints], unseen: Ints, name: str = "ids"
 ) -> list[Numbering]:
     """List the ways to number records, the most telling first.
 
@@ -77,26 +79,26 @@ def list_numberings(
         numbers: ids or arrivals as whole numbers; None if they are not; shape (records,).
         order: the records in order of arrival, as indices; shape (records,).
         snapshots: records of each snapshot, as indices.
-        removed: numbers of documented removals that no snapshot shows.
+        unseen: numbers of the declared records that no snapshot shows.
         name: what the numbers are.
 
     Returns:
         The positions by id, if ids count records; and by rank among the records that were seen, if that differs.
 
     Example:
-        >>> found = list_numberings(np.array([30, 10, 40]), np.array([1, 0, 2]), [], removed=np.array([20, 25]))
-        >>> [(each.positions.tolist(), each.removed.tolist()) for each in found]
-        [([3, 1, 4], [2]), ([2, 1, 3], [])]
+        >>> found = list_numberings(np.array([30, 10, 40]), np.array([1, 0, 2]), [], unseen=np.array([20, 25]))
+        >>> [(each.positions.tolist(), each.unseen.tolist()) for each in found]
+        [([3, 1, 4], [2, -1]), ([2, 1, 3], [-1, -1])]
     """
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(1, len(order) + 1)
-    by_rank = Numbering("ranks", ranks, (0,), removed[:0])
+    by_rank = Numbering("ranks", ranks, (0,), np.full(len(unseen), NOWHERE, np.int64))
     if numbers is None or not _follows(numbers, order):
         return [by_rank]
-    positions, unseen, step = _remove_designed_gaps(numbers, removed)
+    positions, places, step = _remove_designed_gaps(numbers, unseen)
     if not all(_is_dense(positions[snapshot]) for snapshot in snapshots if len(snapshot)):
         return [by_rank]
-    by_id = Numbering(name, positions, _guess_origins(positions), unseen, step)
+    by_id = Numbering(name, positions, _guess_origins(positions), places, step)
     apart = positions[order]
     return [by_id] if len(apart) < 2 or int(np.diff(apart).max()) == 1 else [by_id, by_rank]
 
@@ -106,20 +108,21 @@ def _follows(numbers: Ints, order: Ints) -> bool:
     return bool((np.diff(numbers[order]) > 0).all())
 
 
-def _remove_designed_gaps(numbers: Ints, removed: Ints) -> tuple[Ints, Ints, int]:
-    """Positions without the steps and residues that no id has, of records and of documented removals; and the step."""
+def _remove_designed_gaps(numbers: Ints, unseen: Ints) -> tuple[Ints, Ints, int]:
+    """Positions without the steps and residues that no id has, of records and of others; and the step."""
     step = int(np.gcd.reduce(np.diff(np.unique(numbers)))) if len(np.unique(numbers)) > 1 else 1
-    positions, unseen = numbers // step, removed[(removed - numbers[:1]) % step == 0] // step
+    positions, places = numbers // step, unseen // step
+    is_possible = (unseen - int(numbers[0])) % step == 0
     modulus = 2
     while modulus <= _MAX_MODULUS:
         residues = np.unique(positions % modulus)
         if len(residues) < modulus and len(positions) >= _ENOUGH * modulus:
-            unseen = unseen[np.isin(unseen % modulus, residues)]
-            positions, unseen = (_squeeze(each, modulus, residues) for each in (positions, unseen))
+            is_possible &= np.isin(places % modulus, residues)
+            positions, places = (_squeeze(each, modulus, residues) for each in (positions, places))
             modulus = 2
         else:
             modulus += 1
-    return positions, unseen, step
+    return positions, np.where(is_possible, places, NOWHERE), step
 
 
 def _squeeze(positions: Ints, modulus: int, residues: Ints) -> Ints:
@@ -141,23 +144,20 @@ def _guess_origins(positions: Ints) -> tuple[int, ...]:
     return tuple(dict.fromkeys(guess for guess in guesses if guess < oldest))
 
 
-def find_missing(positions: Ints, excused: Ints) -> Ints:
+def find_missing(positions: Ints) -> Ints:
     """Find the positions that are missing between the oldest and the newest record of a snapshot.
 
     Args:
         positions: those of its records, sorted.
-        excused: positions whose removal is documented.
 
     Returns:
-        The missing positions, without those.
+        The missing positions.
 
     Example:
-        >>> find_missing(np.array([3, 4, 7]), np.array([5]))
-        array([6])
+        >>> find_missing(np.array([3, 4, 7]))
+        array([5, 6])
     """
     absent: Bools = np.ones(int(positions[-1] - positions[0]) + 1, np.bool_)
     absent[positions - positions[0]] = False
-    inside = excused[(positions[0] <= excused) & (excused <= positions[-1])]
-    absent[inside - positions[0]] = False
     missing: Ints = np.flatnonzero(absent) + positions[0]
     return missing

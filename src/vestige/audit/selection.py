@@ -44,7 +44,7 @@ class Comparison:
 
     Attributes:
         cohorts: records in a row of which some left and some stayed, from one snapshot to the next.
-        outlived: number of records that were gone, without documented removal, while older ones stayed.
+        outlived: number of records that were gone while older ones stayed, without those that are left out.
         returned: number of records that were gone in one snapshot and there in a later one.
         late: number of records that were seen for the first time although newer ones were seen before.
         fresh: number of records that were seen for the first time after the first snapshot.
@@ -57,18 +57,26 @@ class Comparison:
     fresh: int
 
     @property
+    def weight(self) -> float:
+        """How much is compared: the squared difference in values that can be found is inversely proportional to it."""
+        return sum(_weigh(cohort) for cohort in self.cohorts)
+
+    @property
     def is_ordered(self) -> bool:
         """Whether records are mostly seen in the order of their positions, which are those of their arrival then."""
         return self.late <= _MOST_LATE * self.fresh
 
 
-def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excused: Ints) -> Comparison:
+def compare_snapshots(
+    snapshots: Sequence[Ints], values: Sequence[Floats], without: Ints, leavers: Ints | None = None
+) -> Comparison:
     """Compare each snapshot with the one before.
 
     Args:
         snapshots: sorted positions of the records of each snapshot, in order of time.
         values: their values; each of shape (n, columns).
-        excused: positions whose removal is documented.
+        without: positions that are left out.
+        leavers: positions of those that left that are compared with those that stayed; default: all.
 
     Returns:
         What is seen.
@@ -90,7 +98,9 @@ def compare_snapshots(snapshots: Sequence[Ints], values: Sequence[Floats], excus
             before = snapshots[i - 1]
             stays = np.isin(before, now)
             contested = (before >= before[stays].min()) if stays.any() else np.zeros(len(before), np.bool_)
-            contested &= ~np.isin(before, excused)
+            contested &= ~np.isin(before, without)
+            if leavers is not None:
+                contested &= stays | np.isin(before, leavers)
             outlived += int((contested & ~stays).sum())
             uncounted = contested & ~np.isin(before, counted)
             counted = np.union1d(counted, before[contested])
@@ -126,7 +136,6 @@ def selection_p_value(cohorts: Sequence[Cohort], trials: int, rng: np.random.Gen
         0.005
     """
     scores = [np.zeros((trials + 1, 2)) for _ in range(cohorts[0].values.shape[1])] if cohorts else []
-    weight = 0.0
     for cohort in cohorts:
         n, stay = len(cohort.stays), int(cohort.stays.sum())
         size = max(1, _CHUNK_RECORDS // n)
@@ -135,10 +144,12 @@ def selection_p_value(cohorts: Sequence[Cohort], trials: int, rng: np.random.Gen
             fates[start == 0 :] = rng.permuted(fates[start == 0 :], axis=1)
             for column, score in enumerate(scores):
                 score[start : start + size] += _compare_fates(cohort.values[:, column], fates, stay)
-        weight += stay * (n - stay) / n
-    if not weight:
-        return None
-    return p_value(np.abs(np.column_stack(scores)))
+    return p_value(np.abs(np.column_stack(scores))) if any(map(_weigh, cohorts)) else None
+
+
+def _weigh(cohort: Cohort) -> float:
+    stay = int(cohort.stays.sum())
+    return stay * (len(cohort.stays) - stay) / len(cohort.stays)
 
 
 def _compare_fates(values: Floats, fates: Bools, stay: int) -> Floats:

@@ -9,9 +9,10 @@ Guarantee: held by tests/audit/test_table.py and, for power, by tests/audit/test
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
+from vestige.audit.declared import DeclaredRecords
 from vestige.audit.decoys import Decoys, Spelling, find_words
 from vestige.audit.groups import group_p_value
 from vestige.audit.numbering import list_numberings
@@ -33,7 +34,7 @@ _LEAST_AVERAGED = 2
 def audit_table(
     snapshots: Sequence[TableSnapshot],
     *,
-    removed: Iterable[object] = (),
+    declared: Sequence[DeclaredRecords] = (),
     level: float = 0.01,
     trials: int = 1_999,
     seed: int = 0,
@@ -42,7 +43,8 @@ def audit_table(
 
     Args:
         snapshots: the table at several moments, in order of time.
-        removed: ids whose removal is documented.
+        declared: records of which the firm declares why they are missing or were changed. They are counted and tested:
+            no declaration hides a code, removals must not depend on values, and what is left is tested by itself.
         level: family-wise level: the largest chance that any test rejects although all null hypotheses are true.
         trials: number of permutations, and of decoys.
         seed: seed that makes the result reproducible.
@@ -65,7 +67,7 @@ def audit_table(
     """
     check_int("trials", trials, 99, 10**6)
     check_float("level", level, lambda number: 0.0 < number < 1.0, "between 0 and 1, such as 0.01")
-    table = TableData(snapshots, removed)
+    table = TableData(snapshots, declared)
     rng = make_generator(check_int("seed", seed, 0), "table")
     numberings = list_numberings(table.numbers, table.order, table.rows, table.unseen, table.numbered)
     comparison = table.compare(numberings[0])
@@ -74,7 +76,9 @@ def audit_table(
         numberings, comparison = numberings[:1], replace(comparison, cohorts=(), outlived=0)
     tried = [(each, fit) for each in numberings for fit in table.find_schedules(each)] if is_ordered else []
     best = [next(each for each in tried if each[0] is numbering) for numbering in numberings] if tried else []
-    held = [[each for each in table.lay_out(*one) if each.batch.has_choice] for one in best]
+    laid = [table.lay_out(*one) for one in best]
+    held = [[each for each in one if each.batch.has_choice] for one in laid]
+    listed, taken = table.measure_listed(numberings[0], held[0] if held else [])
     chosen = [[each.batch for each in one] for one in held]
     batches = max(chosen, key=len, default=[])
     p_values: dict[str, float | None] = dict.fromkeys(QUESTIONS)
@@ -85,11 +89,18 @@ def audit_table(
         p_values["words"] = spelling.p_value
         later = [[each.later for each in one] for one in held]
         p_values["averages"] = _correct(
-            [steadiness_p_value(*each, trials, rng) for each in zip(chosen, later, strict=True)]
+            [steadiness_p_value(*each, trials, rng, listed=listed) for each in zip(chosen, later, strict=True)]
         )
         if table.columns > 1:
             p_values["groups"] = _correct([group_p_value(one, trials, rng) for one in chosen])
     p_values["values"] = selection_p_value(comparison.cohorts, trials, rng)
+    whole = comparison
+    if table.declared and is_ordered:
+        whole = table.compare_all(numberings[0])
+        p_values["removals"] = selection_p_value(table.compare_removals(numberings[0]).cohorts, trials, rng)
+    if not any(each.kind == "removal" for each in table.declared):
+        p_values.pop("removals")
+    facts, excused, missing = table.list_declared(numberings[0], laid[0] if laid else [], is_ordered=is_ordered)
     return TableAudit(
         snapshots=table.list_facts(numberings[0], is_ordered=is_ordered),
         records=len(table.order),
@@ -97,6 +108,12 @@ def audit_table(
         step=numberings[0].step,
         batches=len(batches),
         length=len(batches[0].present) if batches else 0,
+        declared=facts,
+        excused=excused,
+        missing=missing,
+        taken=taken,
+        compared=comparison.weight / whole.weight if whole.weight else 1.0,
+        changed=table.count_changed(),
         outlived=comparison.outlived,
         returned=comparison.returned,
         late=comparison.late,

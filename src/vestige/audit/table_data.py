@@ -5,18 +5,19 @@ Guarantee: the order of rows in a snapshot does not matter; held by tests/audit/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vestige.audit.declared import DeclaredRecords
 from vestige.audit.detector import Snapshot, make_batch, select_disjoint
-from vestige.audit.numbering import Numbering, find_missing, parse_numbers
+from vestige.audit.numbering import NOWHERE, Numbering, find_missing, parse_numbers
 from vestige.audit.permutation import Batch
 from vestige.audit.schedule import Schedule, find_schedules
 from vestige.audit.selection import Comparison, compare_snapshots
-from vestige.audit.table_result import SnapshotFacts
+from vestige.audit.table_result import DeclaredFacts, SnapshotFacts
 from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.records import Records
@@ -49,12 +50,15 @@ class HeldBatch:
     """A batch as one snapshot holds it.
 
     Attributes:
-        batch: which of its records are kept.
-        later: values of the records that came after it, in the same snapshot; shape (n, columns).
+        batch: which of its records are kept; declared records that are missing are missing.
+        later: values of the records that came after it, in the same snapshot, without those that a checked rule
+            removes; shape (n, columns).
+        first: position of its first record.
     """
 
     batch: Batch
     later: Floats
+    first: int
 
 
 class TableData:
@@ -62,23 +66,23 @@ class TableData:
 
     Args:
         snapshots: the table at several moments, in order of time.
-        removed: ids whose removal is documented.
+        declared: records that are declared to have been removed or corrected.
 
     Attributes:
+        declared: the same.
         labels: name of each snapshot.
         values: values of each snapshot, missing ones filled in.
         filled: number of those.
         columns: number of columns.
         rows: records of each snapshot.
-        removed: records whose removal is documented.
-        unseen: numbers of documented removals that no snapshot shows, if ids are numbers.
+        unseen: numbers of declared records that no snapshot shows, if ids are numbers.
         numbers: ids as numbers, else arrivals as whole numbers; None if neither are.
         numbered: "ids" or "arrivals".
         order: records in order of arrival, as far as it is known.
         has_order: whether ids or arrivals tell this order.
     """
 
-    def __init__(self, snapshots: Sequence[TableSnapshot], removed: Iterable[object]) -> None:
+    def __init__(self, snapshots: Sequence[TableSnapshot], declared: Sequence[DeclaredRecords]) -> None:
         if not isinstance(snapshots, Sequence) or not all(isinstance(each, TableSnapshot) for each in snapshots):
             raise ParameterError("snapshots is not a list of snapshots; pass TableSnapshot(ids, values) objects")
         if not snapshots:
@@ -95,23 +99,28 @@ class TableData:
         for label, rows in zip(self.labels, self.rows, strict=True):
             if len(np.unique(rows)) < len(rows):
                 raise ParameterError(f"{label}: ids occur more than once; name a column that identifies a row")
-        self._removed_texts = [str(id_) for id_ in _check_list("removed", removed)]
-        self.removed = np.array([index[text] for text in self._removed_texts if text in index], np.int64)
+        self.declared = _check_declared(declared)
+        self._known = [
+            np.array([index[text] for text in map(str, each.ids) if text in index], np.int64) for each in declared
+        ]
         known = list(index)
         self.numbers = parse_numbers(known) if known else None
-        self.unseen = np.zeros(0, np.int64) if self.numbers is None else self._parse_unseen(index)
+        self.unseen, self._owners = self._parse_unseen(index)
         self.has_order = self.numbers is not None or all(each.arrived is not None for each in snapshots)
         self.order = self._find_order(snapshots)
         self.numbered = "ids"
         if self.numbers is None:
             self.numbers, self.numbered = self._count_arrivals(snapshots), "arrivals"
 
-    def _parse_unseen(self, index: Mapping[str, int]) -> Ints:
-        """Numbers of documented removals that no snapshot shows; a text that is not such an id is none."""
-        example = next(iter(index))
-        texts = [text for text in dict.fromkeys(self._removed_texts) if text not in index]
-        found = (parse_numbers([example, text]) for text in texts)
-        return np.array([int(pair[1]) for pair in found if pair is not None], np.int64)
+    def _parse_unseen(self, index: Mapping[str, int]) -> tuple[Ints, Ints]:
+        """Numbers of declared records that no snapshot shows, and who declares them; other texts are no ids."""
+        found: list[tuple[int, int]] = []
+        example = next(iter(index), "")
+        for owner, each in enumerate(self.declared if self.numbers is not None else ()):
+            pairs = (parse_numbers([example, text]) for text in map(str, each.ids) if text not in index)
+            found += [(int(pair[1]), owner) for pair in pairs if pair is not None]
+        numbers, owners = np.array(found, np.int64).reshape(-1, 2).T
+        return numbers, owners
 
     def _find_order(self, snapshots: Sequence[TableSnapshot]) -> Ints:
         """Records in order of arrival: by time, else by number, else as they were first seen."""
@@ -140,25 +149,61 @@ class TableData:
         is_counted = bool((numbers == moments[first]).all()) and len(np.unique(numbers)) == len(numbers)
         return numbers if is_counted else None
 
-    def place(self, numbering: Numbering) -> tuple[list[Ints], list[Floats], Ints]:
-        """Sorted positions of each snapshot, the values in that order, and the positions that are excused."""
+    def place(self, numbering: Numbering) -> tuple[list[Ints], list[Floats]]:
+        """Sorted positions of each snapshot, and the values in that order."""
         positions, values = [], []
         for rows, table in zip(self.rows, self.values, strict=True):
             order = np.argsort(numbering.positions[rows], kind="stable")
             positions.append(numbering.positions[rows][order])
             values.append(table[order])
-        return positions, values, np.unique(np.concatenate((numbering.positions[self.removed], numbering.removed)))
+        return positions, values
+
+    def find_excused(self, numbering: Numbering) -> Ints:
+        """Find the positions of all declared records."""
+        return self._find(numbering, lambda each: True)  # noqa: ARG005
+
+    def _find(self, numbering: Numbering, is_meant: Callable[[DeclaredRecords], bool]) -> Ints:
+        """Positions of the records of some declarations."""
+        chosen = [self._excuse(numbering, i) for i, each in enumerate(self.declared) if is_meant(each)]
+        return np.unique(np.concatenate((np.zeros(0, np.int64), *chosen)))
+
+    def _excuse(self, numbering: Numbering, owner: int) -> Ints:
+        """Positions of the records of one declaration."""
+        places = np.concatenate((numbering.positions[self._known[owner]], numbering.unseen[self._owners == owner]))
+        found: Ints = np.unique(places[places != NOWHERE])
+        return found
+
+    def measure_listed(self, numbering: Numbering, batches: Sequence[HeldBatch]) -> tuple[float, float]:
+        """Measure how many records lists of rules and corrections name, which nobody can check.
+
+        Args:
+            numbering: what positions are.
+            batches: batches of which some records are missing.
+
+        Returns:
+            Their share of all records, seen or missing, or of those that are kept in batches if that is larger; and
+            the share of the records of batches that they let be missing.
+        """
+        shown = np.concatenate(self.place(numbering)[0])
+        if not len(shown) or not batches:
+            return 0.0, 0.0
+        named = self._find(numbering, lambda each: each.kind != "removal" and not each.is_checked)
+        named = np.setdiff1d(named, self._find(numbering, lambda each: each.is_checked))
+        low, high = int(shown.min()), int(shown.max())
+        kept = np.concatenate([one.first + np.flatnonzero(one.batch.free & one.batch.present) for one in batches])
+        absent = np.concatenate([one.first + np.flatnonzero(one.batch.free & ~one.batch.present) for one in batches])
+        share = float(((low <= named) & (named <= high)).sum()) / (high - low + 1)
+        taken = float(np.isin(absent, named).sum()) / (len(kept) + len(absent))
+        return max(share, float(np.isin(kept, named).mean())), taken
 
     def find_schedules(self, numbering: Numbering) -> list[Schedule]:
-        """Schedules that fit, with those positions filled in whose removal is documented."""
-        positions, _, excused = self.place(numbering)
-        shown = (each for each in positions if len(each))
-        filled = [np.union1d(each, excused[(each[0] <= excused) & (excused <= each[-1])]) for each in shown]
-        return find_schedules(filled, numbering.origins, _SCHEDULES) if filled else []
+        """Schedules that fit; what is declared does not change them."""
+        shown = [each for each in self.place(numbering)[0] if len(each)]
+        return find_schedules(shown, numbering.origins, _SCHEDULES) if shown else []
 
     def lay_out(self, numbering: Numbering, schedule: Schedule) -> list[HeldBatch]:
         """The batches of a schedule, each once."""
-        positions, values, excused = self.place(numbering)
+        positions, values = self.place(numbering)
         shown = [(place, value) for place, value in zip(positions, values, strict=True) if len(place)]
         oldest = min(int(place[0]) for place, _ in shown)
         origin = oldest - 2 * schedule.length - 1 if schedule.origin is None else schedule.origin
@@ -168,28 +213,70 @@ class TableData:
             if first > origin:
                 clock = Clock(max(int(place[-1]), last) - origin, first - origin, last - origin)
                 snapshots.append(Snapshot(Records(place - origin, value), clock))
-        return [_lay_out_batch(each, excused - origin) for each in select_disjoint(snapshots)]
+        barred = self._find(numbering, lambda each: each.kind != "removal" and each.is_checked)
+        return [_lay_out_batch(each, barred, origin) for each in select_disjoint(snapshots)]
 
     def compare(self, numbering: Numbering) -> Comparison:
-        """What changes from snapshot to snapshot."""
-        positions, values, excused = self.place(numbering)
-        return compare_snapshots(positions, values, excused)
+        """What changes from snapshot to snapshot, without declared records."""
+        return compare_snapshots(*self.place(numbering), self.find_excused(numbering))
+
+    def compare_all(self, numbering: Numbering) -> Comparison:
+        """What changes from snapshot to snapshot, as if nothing had been declared."""
+        return compare_snapshots(*self.place(numbering), np.zeros(0, np.int64))
+
+    def compare_removals(self, numbering: Numbering) -> Comparison:
+        """How declared removals compare with the records that stayed."""
+        ruled = self._find(numbering, lambda each: each.kind != "removal")
+        removed = self._find(numbering, lambda each: each.kind == "removal")
+        return compare_snapshots(*self.place(numbering), ruled, leavers=removed)
+
+    def count_changed(self) -> int:
+        """Count the records whose values are not the same in all snapshots, without declared corrections."""
+        last = np.full((len(self.order), self.columns), np.nan)
+        changed = np.zeros(len(self.order), np.bool_)
+        for rows, values in zip(self.rows, self.values, strict=True):
+            before = last[rows]
+            changed[rows] |= ((before != values) & ~np.isnan(before)).any(axis=1)
+            last[rows] = values
+        for known, each in zip(self._known, self.declared, strict=True):
+            changed[known if each.kind == "correction" else known[:0]] = False
+        return int(changed.sum())
 
     def list_facts(self, numbering: Numbering, *, is_ordered: bool) -> tuple[SnapshotFacts, ...]:
         """Counts of each snapshot; nothing is known to be missing if the order of records is unknown."""
-        positions, _, excused = self.place(numbering)
-        return tuple(
-            SnapshotFacts(label, len(place), len(find_missing(place, excused)) if len(place) and is_ordered else 0)
-            for label, place in zip(self.labels, positions, strict=True)
-        )
+        excused, facts = self.find_excused(numbering), []
+        for label, place in zip(self.labels, self.place(numbering)[0], strict=True):
+            absent = find_missing(place) if len(place) and is_ordered else place[:0]
+            count = int(np.isin(absent, excused).sum())
+            facts.append(SnapshotFacts(label, len(place), len(absent) - count, count))
+        return tuple(facts)
+
+    def list_declared(
+        self, numbering: Numbering, batches: Sequence[HeldBatch], *, is_ordered: bool
+    ) -> tuple[tuple[DeclaredFacts, ...], int, int]:
+        """Counts of each declaration, the first that names a record; and how many gaps are excused, and are left."""
+        shown = [each for each in self.place(numbering)[0] if len(each)]
+        absent = np.unique(np.concatenate([np.zeros(0, np.int64), *map(find_missing, shown if is_ordered else [])]))
+        facts, left = [], absent
+        for i, each in enumerate(self.declared):
+            places = self._excuse(numbering, i)
+            excused = int(np.isin(left, places).sum())
+            left = np.setdiff1d(left, places)
+            kept = sum(int(np.isin(one.first + one.batch.slots, places).sum()) for one in batches)
+            facts.append(
+                DeclaredFacts(each.kind, each.name, each.is_checked, len(each.ids), len(self._known[i]), excused, kept)
+            )
+        return tuple(facts), len(absent) - len(left), len(left)
 
 
-def _lay_out_batch(snapshot: Snapshot, excused: Ints) -> HeldBatch:
+def _lay_out_batch(snapshot: Snapshot, barred: Ints, origin: int) -> HeldBatch:
     """A batch; what is older than its oldest record may have left by age, so that it is not held against anybody."""
-    inside = snapshot.retained.rounds[snapshot.retained.rounds >= snapshot.clock.first]
-    oldest = min(int(inside[0]) if len(inside) else snapshot.clock.last, snapshot.clock.last)
-    batch = make_batch(snapshot, np.union1d(excused, np.arange(snapshot.clock.first, oldest)))
-    return HeldBatch(batch, snapshot.retained.values[snapshot.retained.rounds > snapshot.clock.last])
+    rounds, last = snapshot.retained.rounds, snapshot.clock.last
+    inside = rounds[rounds >= snapshot.clock.first]
+    oldest = min(int(inside[0]) if len(inside) else last, last)
+    batch = make_batch(snapshot, np.arange(snapshot.clock.first, oldest))
+    later = snapshot.retained.values[(rounds > last) & ~np.isin(rounds + origin, barred)]
+    return HeldBatch(batch, later, batch.first + origin)
 
 
 def _check_values(snapshots: Sequence[TableSnapshot], texts: list[list[str]]) -> tuple[list[Floats], int]:
@@ -216,10 +303,10 @@ def _check_values(snapshots: Sequence[TableSnapshot], texts: list[list[str]]) ->
     return [np.where(np.isnan(table), centres, table) for table in tables], int(missing.sum())
 
 
-def _check_list(name: str, items: Iterable[object]) -> list[object]:
-    try:
-        if not isinstance(items, str | bytes):
-            return list(items)
-    except TypeError:
-        pass
-    raise ParameterError(f"{name}={show_value(items)} is not a list of ids; pass ids, or nothing")
+def _check_declared(declared: Sequence[DeclaredRecords]) -> tuple[DeclaredRecords, ...]:
+    if isinstance(declared, Sequence) and all(isinstance(each, DeclaredRecords) for each in declared):
+        return tuple(declared)
+    raise ParameterError(
+        f"declared={show_value(declared)} is not a list of DeclaredRecords; pass such as "
+        '[DeclaredRecords("removal", ids)], or nothing'
+    )

@@ -16,7 +16,6 @@ from vestige.audit.bounds import rate_bounds
 from vestige.audit.data import make_source
 from vestige.audit.table import audit_table
 from vestige.audit.table_data import TableSnapshot
-from vestige.audit.table_result import CURATED
 from vestige.errors import ParameterError
 from vestige.markup import make_table
 from vestige.policies import Mean
@@ -39,7 +38,7 @@ class PowerRow:
     Attributes:
         layout: "words" or "averages".
         snapshots: number of snapshots.
-        found: number of tables that were called curated.
+        found: number of tables in which a test found the choice.
         repetitions: number of tables.
         power: lower bound of the power, with 95% confidence.
     """
@@ -130,7 +129,7 @@ def plan_table(
             table = _simulate(channel, size, counts[-1], pilot, seed, repetition)
             for count in counts:
                 audit = audit_table(table[:count], level=level, trials=_TRIALS, seed=repetition)
-                found[layout, count] += audit.verdict == CURATED
+                found[layout, count] += audit.is_finding
                 done += 1
                 if progress is not None:
                     progress(done / (len(found) * repetitions))

@@ -1,7 +1,7 @@
-"""The result of an audit of a table: what was seen, four p-values, one verdict, and what could not be seen.
+"""The result of an audit of a table: what was seen and declared, p-values, one verdict, and what could not be seen.
 
-Guarantee: the verdict follows from the corrected p-values alone, and no sentence calls a table honest; held by
-tests/audit/test_table.py.
+Guarantee: a finding follows from the corrected p-values alone, and no sentence calls a table honest; held by
+tests/audit/test_table.py and tests/audit/test_declared.py.
 """
 
 from __future__ import annotations
@@ -14,9 +14,27 @@ from typing import Any
 
 from vestige.markup import make_table
 
+_DECLARED = {"removal": "as removals", "correction": "as corrections", "rule": "by a rule"}
+_MOST_TAKEN = 0.25
+"""Where lists of a rule take more than this of the records of batches, they could be any choice."""
+_NOTED = 0.99
+"""If declared records cost less than this of what values are compared by, nothing is said."""
 UNKNOWN = "unknown"
 """The numbering of a table whose ids do not tell in which order records arrived."""
-CURATED, NOT_SHOWN, INCONCLUSIVE = "curated", "not shown", "inconclusive"
+CURATED, BY_EXCUSE, BY_VALUE = "curated", "curated by excuse", "chosen by value"
+"""The findings."""
+BY_RULE, NOT_SHOWN, INCONCLUSIVE = "chosen by a declared rule", "not shown", "inconclusive"
+VERDICTS: Mapping[str, str] = MappingProxyType(
+    {
+        CURATED: "the pattern of kept and missing records spells numbers in a published code",
+        BY_EXCUSE: "so it is with declared records counted as missing; or declared removals depend on values",
+        BY_VALUE: "values, or something that goes with them, decided which records stayed; no code was found",
+        BY_RULE: "declared rules or corrections account for missing records, and no test finds more",
+        NOT_SHOWN: "no test finds that the kept records say anything; that is not a proof",
+        INCONCLUSIVE: "too little could be tested to say so",
+    }
+)
+"""What each verdict means."""
 ENOUGH = 8
 """With fewer batches than this, a table that is not rejected is called inconclusive; see docs/guides/table.md."""
 QUESTIONS: Mapping[str, str] = MappingProxyType(
@@ -25,6 +43,7 @@ QUESTIONS: Mapping[str, str] = MappingProxyType(
         "averages": "Are the averages of the kept records steadier than those of whole batches?",
         "groups": "Are the regression estimates of kept groups too good?",
         "values": "Did records with other values leave than stayed?",
+        "removals": "Had records whose removal is declared other values than those that stayed?",
     }
 )
 """What each test asks."""
@@ -34,6 +53,7 @@ NULLS: Mapping[str, str] = MappingProxyType(
         "averages": "the kept records say no more than their own batch does, of which they may be any kind of sample",
         "groups": "which groups of a batch were kept does not depend on their values",
         "values": "of the records that were seen, those that left and those that stayed do not differ in their values",
+        "removals": "of the records that were seen, those whose removal is declared do not differ in their values",
     }
 )
 """The null hypothesis of each test."""
@@ -41,20 +61,37 @@ _REASONS = {
     "words": "the pattern of kept and missing records spells numbers in a published code",
     "averages": "the averages of the kept records are steadier from batch to batch than those of whole batches",
     "groups": "the regression estimates of the kept groups vary less from batch to batch than chance allows",
+    "values": "of records that arrived one after the other, those that left had other values than those that stayed",
+    "removals": "the records whose removal is declared had other values than those that stayed",
 }
-_CONFUSED = (
-    "Before you conclude, rule out that the same amounts come again in every batch, as those of a payroll do, that a "
-    "quota fixes how many records of each size or kind are kept, and that a rule keeps records near a number which "
-    "happens to be the average."
+_EXPLAINED = (
+    "A mean of all records that is kept in the choice does this. So do errors that are corrected or removed, a filter, "
+    "the same amounts in every batch, as those of a payroll, a quota for each size or kind of record, and a rule that "
+    "keeps records near a number. Ask for the rule, and repeat the audit with it declared."
 )
-"""What makes averages steady too, without anybody's memory."""
+"""What makes averages steady, with and without memory."""
+_BY_VALUE = (
+    "They were chosen by value, or by something that goes with it, such as the person, the hour or the kind of a "
+    "record; by itself that does not say that a number was written. Ask for the rule, and repeat the audit with it "
+    "declared."
+)
+_REQUESTED = (
+    "They were chosen by value, or by something that goes with it, such as the person. Compare the list with the "
+    "requests; if a rule removed them, have it declared as a rule."
+)
 BLIND_SPOTS = (
-    "A number that is written under a secret key: it looks like chance to everyone without the key. Ask for the code "
-    "that ran and its random coins, or for a verified store.",
+    "A number that is written under a secret key: it looks like chance to everyone without the key, and no test finds "
+    "it. Ask for the code that ran and its random coins, or for a verified store.",
+    "The order of rows, digits that do not matter, and columns that were not named. They can carry numbers too, also "
+    "where no record is missing.",
+    "At the sizes that were tried: the best of up to five random choices; second moments, regression slopes, quantiles "
+    "and parities that the kept records have, rather than spell; a single record that is kept or dropped as a signal.",
     "Layouts that are not published, except for their traces in averages, and batches of irregular length.",
     "Averages, where no snapshot holds records that came after its batch, or where values follow a cycle or a trend so "
     "closely that their averages are steady by themselves. The test is then not possible.",
     "Words, where neither ids nor arrivals count records: then only the order of records that were seen is known.",
+    "Whether a declared list is true. A condition on a column is checked on each row that was seen; a list of ids is "
+    "what the firm says, and so is what the column holds.",
     "What is stored beside the table, and what happened before the first snapshot and between two of them.",
     "Whether ids were given in order, or given anew after a choice. Gaps in ids may be there by design.",
     "Whether the snapshots are the table. Take them yourself, or compare their hashes with those that were filed.",
@@ -69,13 +106,38 @@ class SnapshotFacts:
     Attributes:
         label: its name.
         records: number of its records.
-        missing: number of positions without a record between its oldest and its newest one, without documented
-            removals; 0 if the order of records is unknown.
+        missing: number of positions without a record between its oldest and its newest one, without declared records;
+            0 if the order of records is unknown.
+        excused: number of such positions of declared records.
     """
 
     label: str
     records: int
     missing: int
+    excused: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredFacts:
+    """Counts of the records of one declaration.
+
+    Attributes:
+        kind: "removal", "correction" or "rule".
+        name: reason or rule.
+        is_checked: whether the snapshots show which records these are; a list is what the firm says.
+        records: number of records that it names.
+        seen: number of those that some snapshot shows, so that their values are known.
+        excused: number of missing positions that it accounts for, without those of declarations before it.
+        kept: number of those that are kept, in a batch of which others are missing.
+    """
+
+    kind: str
+    name: str
+    is_checked: bool
+    records: int
+    seen: int
+    excused: int
+    kept: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +145,7 @@ class TableTest:
     """One test.
 
     Attributes:
-        name: "words", "averages", "groups" or "values"; see `QUESTIONS` and `NULLS`.
+        name: "words", "averages", "groups", "values", or "removals" if there are declared ones; see `QUESTIONS`.
         p_value: p-value of this test alone; None if it was not possible.
     """
 
@@ -103,7 +165,13 @@ class TableAudit:
         step: distance of successive ids.
         batches: number of batches, no two of which share records, in which some records are kept and some are missing.
         length: number of positions of a batch, on the schedule that fits best.
-        outlived: number of records that were gone while older ones stayed.
+        declared: counts of each declaration.
+        excused: number of positions that are missing in some snapshot and belong to declared records.
+        missing: number of the other positions that are missing in some snapshot.
+        taken: share of the records of batches that is missing by rules or corrections that nobody can check.
+        compared: share that is left of what the test of values compares, without declared records; 1 if none is.
+        changed: number of records whose values are not the same in all snapshots, without declared corrections.
+        outlived: number of records that were gone while older ones stayed, without declared records.
         returned: number of records that were gone, and came back.
         late: number of records that were first seen although newer ones had been seen before.
         filled: number of missing values, which were replaced by the average of their column.
@@ -123,6 +191,12 @@ class TableAudit:
     step: int
     batches: int
     length: int
+    declared: tuple[DeclaredFacts, ...]
+    excused: int
+    missing: int
+    taken: float
+    compared: float
+    changed: int
     outlived: int
     returned: int
     late: int
@@ -153,30 +227,43 @@ class TableAudit:
         return tuple(test.name for test in self.tests if adjusted.get(test.name, 1.0) <= self.level)
 
     @property
-    def kinds(self) -> tuple[str, ...]:
-        """Names of the tests that show that records were chosen to say something: all but "values"."""
-        return tuple(name for name in self.rejected if name in _REASONS)
+    def is_excused(self) -> bool:
+        """Whether most of what is missing is declared."""
+        return self.excused > 0 and self.excused >= self.missing
 
     @property
-    def is_selected_by_value(self) -> bool:
-        """Whether records that left had other values than those that stayed; a finding of its own."""
-        return "values" in self.rejected
+    def is_ruled(self) -> bool:
+        """Whether declared rules or corrections account for most of what is declared and missing."""
+        return 2 * sum(each.excused for each in self.declared if each.kind != "removal") >= self.excused > 0
 
     @property
-    def missing(self) -> int:
-        """Number of positions without a record, added up over the snapshots."""
-        return sum(snapshot.missing for snapshot in self.snapshots)
+    def is_finding(self) -> bool:
+        """Whether a test rejects, so that the verdict is "curated", "curated by excuse" or "chosen by value"."""
+        return self.verdict in (CURATED, BY_EXCUSE, BY_VALUE)
 
     @property
     def verdict(self) -> str:
-        """The verdict: "curated", "not shown" or "inconclusive"; never a proof of honesty."""
-        if self.kinds:
+        """The verdict, one of `VERDICTS`; never a proof of honesty."""
+        rejected = set(self.rejected)
+        if "words" in rejected and not self.is_excused:
             return CURATED
-        if self.numbering in ("ranks", UNKNOWN):
+        if "removals" in rejected or (self.is_excused and rejected - {"values"}):
+            return BY_EXCUSE
+        if rejected:
+            return BY_VALUE
+        return self._judge_unrejected()
+
+    def _judge_unrejected(self) -> str:
+        """The verdict where no test rejects."""
+        if self.numbering in ("ranks", UNKNOWN) or self.taken > _MOST_TAKEN:
             return INCONCLUSIVE
-        if not self.missing and not self.outlived:
-            return NOT_SHOWN
-        return NOT_SHOWN if self.batches >= ENOUGH and self.can_see_averages else INCONCLUSIVE
+        if self.missing:
+            is_enough = self.batches >= ENOUGH and self.can_see_averages
+        else:
+            is_enough = not self.excused or (self.is_ruled and len(self.snapshots) >= ENOUGH)
+        if not is_enough:
+            return INCONCLUSIVE
+        return BY_RULE if self.is_ruled else NOT_SHOWN
 
     @property
     def can_see_averages(self) -> bool:
@@ -184,15 +271,13 @@ class TableAudit:
         return any(test.name == "averages" and test.p_value is not None for test in self.tests)
 
     def explain(self) -> str:
-        """Explain the verdict in one or two sentences.
+        """Explain the verdict in a few sentences.
 
         Returns:
             The sentences.
         """
-        if self.kinds:
-            p = min(self.adjusted[name] for name in self.kinds)
-            text = f"Curated: {'; '.join(_REASONS[name] for name in self.kinds)} (corrected p = {p:.2g})."
-            text += f" {_CONFUSED}" if self.kinds == ("averages",) else ""
+        if self.is_finding:
+            text = self._explain_finding()
         elif not any(snapshot.records for snapshot in self.snapshots):
             text = "Inconclusive: the snapshots hold no records."
         elif self.numbering == UNKNOWN:
@@ -206,8 +291,34 @@ class TableAudit:
                 "records that are kept say anything. Name a column that counts them, as the id or as the order of "
                 "arrival."
             )
-        elif not self.missing and not self.outlived:
-            text = "Not shown: no record is missing, so there is no choice that could say anything."
+        elif self.taken > _MOST_TAKEN:
+            text = (
+                f"Inconclusive: {self._count_excused()}, and lists of a rule name {self.taken:.0%} of the records of "
+                "batches. No test finds more, but such lists could be any choice. Ask for the column that the rule "
+                "looks at, and declare the condition on it."
+            )
+        elif not self.missing and not self.excused:
+            text = (
+                "Not shown: no record is missing, so no choice of records says anything. The order of rows, digits "
+                "that do not matter and other columns can, and were not tested."
+            )
+        elif self.verdict == BY_RULE:
+            tested = f"no test finds that those that are kept say more (least corrected p = {self._least:.2g})"
+            text = (
+                f"Chosen by a declared rule: {self._count_excused()}, and {tested}."
+                if self.adjusted
+                else f"Chosen by a declared rule: {self._count_excused()}, and there is no other choice to test."
+            )
+        elif not self.missing:
+            told = (
+                f"Counted as missing, they show nothing (least corrected p = {self._least:.2g}). "
+                if self.adjusted
+                else ""
+            )
+            text = (
+                f"Inconclusive: {self._count_excused()}, so that nothing is left to test but the declaration itself. "
+                f"{told}Compare it with what it rests on, such as the requests of the persons."
+            )
         elif self.batches < ENOUGH:
             shown = {0: "no batch", 1: "one batch"}.get(self.batches, f"{self.batches} batches that share no records")
             text = (
@@ -221,17 +332,59 @@ class TableAudit:
                 "cycle or a trend. Take snapshots at irregular times, or name another column."
             )
         else:
-            least = min((p for name, p in self.adjusted.items() if name in _REASONS), default=1.0)
             text = (
                 "Not shown: records are missing, but no test finds that those that are kept say anything (least "
-                f"corrected p = {least:.2g})."
+                f"corrected p = {self._least:.2g})."
             )
-        if self.is_selected_by_value:
+        return text + self._explain_price()
+
+    def _explain_finding(self) -> str:
+        """Say what was seen, and no more."""
+        rejected = self.rejected
+        if self.verdict == BY_VALUE:
+            advice = _BY_VALUE if "values" in rejected else _EXPLAINED
+            return f"Chosen by value: values decided which records stayed: {self._list_reasons(rejected)}. {advice}"
+        chosen = [name for name in rejected if name != "values"]
+        text = f"{self.verdict.capitalize()}: {self._list_reasons(chosen)}."
+        if self.verdict == BY_EXCUSE and set(chosen) - {"removals"}:
+            counted = self._count_excused()
+            text += f" {counted[0].upper()}{counted[1:]}; for this test they count as missing, as they are."
+        if "removals" in chosen:
+            text += f" {_REQUESTED}"
+        elif "words" not in chosen:
+            text += f" {_EXPLAINED}"
+        return text + (f" Also, {self._list_reasons(['values'])}." if "values" in rejected else "")
+
+    def _list_reasons(self, names: Iterable[str]) -> str:
+        """What tests found, each with its p-value."""
+        return "; ".join(f"{_REASONS[name]} (corrected p = {self.adjusted[name]:.2g})" for name in names)
+
+    @property
+    def _least(self) -> float:
+        return min(self.adjusted.values(), default=1.0)
+
+    def _count_excused(self) -> str:
+        """How many of the missing records are declared, and as what."""
+        total = self.excused + self.missing
+        kinds = {kind: sum(each.excused for each in self.declared if each.kind == kind) for kind in _DECLARED}
+        listed = ", ".join(f"{count:,} {_DECLARED[kind]}" for kind, count in kinds.items() if count)
+        return (
+            f"{'all' if not self.missing else f'{self.excused:,} of'} {total:,} missing records are declared ({listed})"
+        )
+
+    def _explain_price(self) -> str:
+        """What declared records are, unless it was said, and the power that they cost."""
+        if not self.declared:
+            return ""
+        text = ""
+        if self.verdict in (BY_VALUE, NOT_SHOWN, CURATED) or (self.verdict == INCONCLUSIVE and self.missing):
+            text = f" Declared: {self._count_excused()}." if self.excused else " Declared: no missing record."
+        if not self.compared:
+            return text + " Without declared records, no values are left to compare."
+        if self.compared < _NOTED:
             text += (
-                " Selected by value: of records that arrived one after the other, those that left had other values "
-                f"than those that stayed (corrected p = {self.adjusted['values']:.2g}). They were chosen by value, or "
-                "by something that goes with it, such as the person, the hour or the kind of a record; by itself that "
-                "does not say that a number was written."
+                f" Without declared records, a difference in values must be {self.compared**-0.5:.2f} times as large "
+                "to be found."
             )
         return text
 
@@ -245,9 +398,7 @@ class TableAudit:
             "averages": _list_numbers(self.averages),
             "standard_errors": _list_numbers(self.standard_errors),
             "adjusted": self.adjusted,
-            "kinds": list(self.kinds),
-            "selected_by_value": self.is_selected_by_value,
-            "missing": self.missing,
+            "rejected": list(self.rejected),
             "verdict": self.verdict,
             "explanation": self.explain(),
         }

@@ -7,6 +7,7 @@ contents; held by tests/test_cli_audit_table.py.
 from __future__ import annotations
 
 import hashlib
+import math
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.audit import TableSnapshot
+from vestige.cli.audit.declared import Condition
 from vestige.errors import ParameterError, SourceError
 from vestige.sources import Block, FileSource
 from vestige.sources.dialect import Dialect
@@ -27,6 +29,7 @@ from vestige.store.address import hide_passwords
 from vestige.store.postgres.address import Address, load_psycopg
 from vestige.store.postgres.errors import explain_refusal
 from vestige.times import to_utc
+from vestige.types import Floats
 
 _ZIP = b"PK\x03\x04"
 _MAGIC = b"SQLite format 3\0"
@@ -42,11 +45,13 @@ class TableColumns:
         id: column that identifies a row.
         values: numeric columns.
         arrived: column of arrival, if any.
+        conditions: declared rules, each with a column of its own.
     """
 
     id: str
     values: tuple[str, ...]
     arrived: str | None
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +63,14 @@ class ReadSnapshot:
         name: source, without passwords.
         sha256: hash of the file; of the rows that were read, for a server.
         note: what was assumed to read it; empty if nothing was.
+        barred: for each condition the ids of the rows that do not meet it.
     """
 
     snapshot: TableSnapshot
     name: str
     sha256: str
     note: str = ""
+    barred: tuple[set[str], ...] = ()
 
 
 def read_snapshots(sources: Sequence[str], tables: Sequence[str], columns: TableColumns) -> list[ReadSnapshot]:
@@ -123,28 +130,6 @@ def _read_start(path: str) -> bytes:
         return b""
 
 
-def read_ids(path: str) -> list[str]:
-    """Read ids from a text file, one in a line.
-
-    Args:
-        path: path of the file.
-
-    Returns:
-        The ids, without blanks around them; empty lines are skipped.
-
-    Raises:
-        SourceError: the file cannot be read.
-    """
-    try:
-        return [line.strip() for line in Path(path).read_text(encoding="utf-8").splitlines() if line.strip()]
-    except OSError as problem:
-        raise SourceError(
-            f"{path}: cannot be read ({problem.strerror}); give a file with one id in each line"
-        ) from None
-    except UnicodeError:
-        raise SourceError(f"{path}: is not text in UTF-8; give a file with one id in each line") from None
-
-
 def _read_file(path: str, columns: TableColumns) -> ReadSnapshot:
     from vestige.sources.detection import detect_dialect  # noqa: PLC0415  # Arrow takes long to import
 
@@ -173,7 +158,21 @@ def _read_file(path: str, columns: TableColumns) -> ReadSnapshot:
     note = "" if dialect == usual else f"read with separator {dialect.separator!r}, decimal point {dialect.decimal!r}"
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     moments = _parse_moments(path, columns, arrived)
-    return ReadSnapshot(TableSnapshot(ids, table, moments, Path(path).name), path, digest, note)
+    barred = tuple(_find_barred(path, columns.id, condition, dialect) for condition in columns.conditions)
+    return ReadSnapshot(TableSnapshot(ids, table, moments, Path(path).name), path, digest, note, barred)
+
+
+def _find_barred(path: str, id_column: str, condition: Condition, dialect: Dialect) -> set[str]:
+    """Ids of the rows of a file that do not meet a condition."""
+    categories = {condition.column: condition.categories} if condition.categories else {}
+    source = FileSource(
+        path, (condition.column,), subject=id_column, keep_missing=True, dialect=dialect, categories=categories
+    )
+    found: set[str] = set()
+    for block in _explain_numbers(source.blocks()):
+        subjects = block.subjects if block.subjects is not None else np.zeros(0, np.object_)
+        found.update(map(str, np.asarray(subjects, np.object_)[condition.find_barred(block.rows[:, 0])]))
+    return found
 
 
 def _explain_numbers(blocks: Iterator[Block]) -> Iterator[Block]:
@@ -206,6 +205,8 @@ def _parse_moments(name: str, columns: TableColumns, texts: Sequence[str]) -> Mo
 
 def _read_table(source: str, table: str, columns: TableColumns) -> ReadSnapshot:
     wanted = [columns.id, *columns.values, *([columns.arrived] if columns.arrived else [])]
+    first = len(wanted)
+    wanted += [condition.column for condition in columns.conditions]
     from vestige.sources.query.statement import quote_name  # noqa: PLC0415  # Arrow takes long to import
 
     quote = quote_name if source.startswith(_SCHEMES) else _quote_sqlite
@@ -232,7 +233,26 @@ def _read_table(source: str, table: str, columns: TableColumns) -> ReadSnapshot:
         moments,
         f"{_shorten(source)} {table}",
     )
-    return ReadSnapshot(table_of, shown, digest, "the hash is that of the rows, sorted as text")
+    barred = []
+    for place, condition in enumerate(columns.conditions, start=first):
+        is_barred = condition.find_barred(_read_cells(shown, condition, [row[place] for row in rows]))
+        barred.append({str(id_) for id_, each in zip(table_of.ids, is_barred, strict=True) if each})
+    return ReadSnapshot(table_of, shown, digest, "the hash is that of the rows, sorted as text", tuple(barred))
+
+
+def _read_cells(name: str, condition: Condition, cells: Sequence[object]) -> Floats:
+    """The column of a condition, as numbers or numbers of its categories."""
+    if not condition.is_numeric:
+        import pyarrow as pa  # noqa: PLC0415  # Arrow takes long to import
+
+        from vestige.sources.columns import number_categories  # noqa: PLC0415
+
+        texts = [None if cell is None else str(_show_id(cell)) for cell in cells]
+        return number_categories(pa.array(texts, pa.string()), condition.categories)
+    try:
+        return np.array([math.nan if cell is None else float(cell) for cell in cells])  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise SourceError(f"{name}: {condition.column} is not numeric, which --rule {condition.text} needs") from None
 
 
 def _show_id(cell: object) -> object:
