@@ -544,7 +544,7 @@ def test_no_raw_exception_comes_out_of_those_that_take_long(folder: Path, name: 
     assert raw_exceptions(folder, name, {label: BAD[label] for label in few}) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("name", sorted(SLOW))
 def test_no_raw_exception_comes_out_for_any_value(folder: Path, name: str) -> None:
     assert raw_exceptions(folder, name, BAD) == []

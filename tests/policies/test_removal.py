@@ -294,7 +294,7 @@ def test_an_answer_is_right_or_says_since_when(case: Case, scene: Scene, now: bo
         assert ended == "right" or share > 0.0 or (few and ended == "off")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_of_a_hundred_streams_none_is_wrong_without_a_word(case: Case, share: float) -> None:

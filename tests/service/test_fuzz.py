@@ -47,7 +47,7 @@ def test_a_few_hundred_requests(caplog: pytest.LogCaptureFixture) -> None:
     assert not any(secret.decode() in caplog.text for secret in fuzz.SECRETS)
 
 
-@pytest.mark.slow(100)
+@pytest.mark.slow(60)
 def test_many_malformed_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tokens, coins, packed = tmp_path / "tokens", random.Random(1), list[bytes]()  # noqa: S311
     token = create_token(tokens, "all", *SERVICE.scopes, kind=SERVICE)

@@ -118,7 +118,7 @@ def test_every_cell_is_the_one_that_python_reads() -> None:
     assert refused > 50
 
 
-@pytest.mark.slow
+@pytest.mark.slow(18)
 def test_every_cell_is_the_one_that_python_reads_in_ten_thousand_files() -> None:
     alike, refused = compare_files(1, 10_000)
     assert alike > 5_000

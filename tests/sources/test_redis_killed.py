@@ -85,7 +85,7 @@ def check(path: Path, rows: Sequence[tuple[str, float]], *, by: bool, name: str 
 @pytest.mark.parametrize("by", [False, True], ids=["single", "by key"])
 @pytest.mark.parametrize(
     ("how", "kills"),
-    [("run", 7), ("serve", 3), *(pytest.param(how, 30, marks=pytest.mark.slow(12)) for how in ("run", "serve"))],
+    [("run", 7), ("serve", 3), *(pytest.param(how, 30, marks=pytest.mark.slow(18)) for how in ("run", "serve"))],
 )
 def test_a_reader_that_is_killed_counts_each_entry_once(
     redis_server: RedisServer, tmp_path: Path, by: bool, how: str, kills: int

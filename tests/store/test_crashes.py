@@ -135,7 +135,7 @@ def test_a_run_without_interruption(victims: Victims, whole: Run, tmp_path: Path
     check_end(tmp_path / "delays.db", whole)
 
 
-@pytest.mark.parametrize("kills", [50, pytest.param(150, marks=pytest.mark.slow(40))])
+@pytest.mark.parametrize("kills", [50, pytest.param(150, marks=pytest.mark.slow(30))])
 def test_kills_at_random_moments(victims: Victims, whole: Run, disk: Path, kills: int) -> None:
     lengths = []
     for number in range(5):

@@ -308,6 +308,6 @@ def test_nothing_that_was_erased_opens_from_what_the_server_keeps(server: Archiv
     check(server, tmp_path, 20_000, 200)
 
 
-@pytest.mark.slow(75)
+@pytest.mark.slow(40)
 def test_nothing_of_a_hundred_thousand_records_opens(server: Archive, tmp_path: Path) -> None:
     check(server, tmp_path, 100_000, 1_000)

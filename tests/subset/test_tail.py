@@ -59,7 +59,7 @@ def test_no_batch_of_a_few_thousand_misses(name: str) -> None:
     assert misses(name, 20_000) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_fewer_than_one_in_100_000_misses(name: str) -> None:
     assert misses(name, 1_000_000) < 10

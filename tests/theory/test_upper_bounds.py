@@ -89,7 +89,7 @@ def test_the_regression(dim: int, error: float, trials: int) -> None:
     assert found + 4.0 * spread < error
 
 
-@pytest.mark.slow
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(("dim", "error"), [(1, 0.01), (1, 1e-3), (2, 0.01), (2, 1e-3), (3, 0.02), (3, 1e-3)])
 def test_the_measured_constants_of_the_regression(dim: int, error: float) -> None:
     found, spread = regression_errors(dim, error, 200)
