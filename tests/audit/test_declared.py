@@ -121,7 +121,7 @@ def test_an_honest_firm_that_declares_is_not_accused(name: str) -> None:
     assert bool(found.excused) == (name != "errors corrected"), "corrected rows stay"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(20)
 @pytest.mark.parametrize("name", list(FIRMS))
 def test_honest_firms_that_declare_are_seldom_accused(name: str) -> None:
     """At least 97 of 100 are promised; a count below 15 of 16 has a probability under 0.1% at a rate of 97%."""

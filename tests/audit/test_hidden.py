@@ -53,14 +53,14 @@ def test_a_padded_table_is_not_told_from_coins_and_says_so() -> None:
     assert (padded.rejected, padded.is_finding) == ((), False)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(70)
 def test_no_test_has_power_against_a_secret_pad() -> None:
     """The theorem: rejected as seldom as coins are."""
     rejected = sum(found.is_finding for found in audit_all(is_padded=True))
     assert rejected <= binom.ppf(0.999, TABLES, LEVEL)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(70)
 def test_the_same_tables_in_clear_are_found() -> None:
     """A power of 0.95, as elsewhere; a count below this has a probability under 0.1%."""
     assert sum(found.is_finding for found in audit_all(is_padded=False)) >= binom.ppf(0.001, TABLES, 0.95)
@@ -126,7 +126,7 @@ def keep_chosen(choose: Choose, seed: int) -> list[TableSnapshot]:
     return snapshots
 
 
-@pytest.mark.slow
+@pytest.mark.slow(10)
 @pytest.mark.parametrize("name", list(HIDDEN))
 def test_small_choices_are_not_found_at_these_sizes(name: str) -> None:
     """Listed as not found in the report and the guide: at most a third of ten tables is."""

@@ -1,7 +1,7 @@
-"""Forty kinds of tables: false alarms at most the level, and power of 0.95 at twenty snapshots of public layouts.
+"""Forty kinds of tables: false alarms at most the level, and power of 0.9 at twenty snapshots of public layouts.
 
 Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; at most
-one of 93 missed means a power above 0.95 with 95% confidence (0.95^93 + 93 * 0.05 * 0.95^92 is 0.0500).
+one of 46 missed means a power above 0.9 with 95% confidence (0.9^46 + 46 * 0.1 * 0.9^45 is 0.0480).
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ def test_layouts_are_found(name: str) -> None:
     assert all(found.is_finding for found in count_verdicts(CURATED[name], 1))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(50)
 @pytest.mark.parametrize("name", list(CURATED))
-def test_power_is_above_95_percent(name: str) -> None:
-    repetitions = 93
+def test_power_is_above_90_percent(name: str) -> None:
+    repetitions = 46
     missed = sum(not found.is_finding for found in count_verdicts(CURATED[name], repetitions, first=1_000))
-    assert binom.cdf(missed, repetitions, 0.05) <= 0.05, f"{missed} missed"
+    assert binom.cdf(missed, repetitions, 0.1) <= 0.05, f"{missed} missed"
 
 
-@pytest.mark.slow
-def test_false_alarms_are_at_most_the_level() -> None:
-    repetitions = 20
+@pytest.mark.slow(70)
+@pytest.mark.parametrize("part", range(4))
+def test_false_alarms_are_at_most_the_level(part: int) -> None:
+    repetitions, names = 12, list(HONEST)[part::4]
     alarms = {
         name: sum(set(each.rejected) - {"values"} != set() for each in count_verdicts(HONEST[name], repetitions))
-        for name in HONEST
+        for name in names
     }
-    assert sum(alarms.values()) <= binom.ppf(0.999, repetitions * len(HONEST), LEVEL), alarms
+    assert sum(alarms.values()) <= binom.ppf(0.999, repetitions * len(names), LEVEL), alarms
 
 
 def test_a_plan_counts_what_the_audit_finds() -> None:
