@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from vestige import Mean, Stream, Window
+from vestige import Bundle, Mean, Stream, TopK, Window
 from vestige.errors import ParameterError, StoreError
 from vestige.spark import finish, inspect_files, keyed
 from vestige.spark.shard_keys import find_unsettled
 from vestige.store import open_keyring
+from vestige.whole_numbers import decode, read_column
 
 CANARY = 987_654_321.123
 """A value that is looked for in files."""
@@ -167,7 +169,8 @@ def test_what_does_not_fit_is_refused_before_the_query(site: Site, spark: Any) -
     for change, text in (
         ({"key": "w"}, "not a column"),
         ({"columns": "s"}, "use numbers"),
-        ({"columns": ["v", "v"]}, "as many"),
+        ({"columns": ["v", "v"]}, "more than once"),
+        ({"columns": ["v", "k"], "policy": Mean(3)}, "as many|use numbers"),
         ({"time": "s"}, "timestamp"),
         ({"shards": 0}, "shards"),
         ({"retention": 4}, "retention"),
@@ -210,6 +213,36 @@ def test_columns_have_any_name(spark: Any, name: str) -> None:
     assert (row.key, row.value) == ("a", 2.0)
     with pytest.raises(ParameterError, match="the name of 2 columns"):
         keyed(rows.toDF(name, name), key=name, columns=name, **terms)
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal(20,0)"])
+def test_whole_numbers_beyond_floats_are_exact_or_refused(spark: Any, kind: str) -> None:
+    ids = [None, 2**60 + 1, 2**60, 2**60 + 1, 7, -(2**63), -(2**63) + 1]
+    cells = ids if kind == "bigint" else [None if each is None else Decimal(each) for each in ids]
+    rows = spark.createDataFrame([("a", cell) for cell in cells], f"key string, id {kind}")
+    top = keyed(rows, key="key", columns="id", policy=TopK(5, 5), retention=4_000, shards=1).collect()
+    assert {row.metric: (row.lower, row.upper) for row in top} == {
+        f"records of {name}": (count, count)
+        for name, count in [
+            (2**60 + 1, 2),
+            (2**60, 1),
+            (7, 1),
+            *[(decode(code), 1) for code in read_column(np.array(ids[5:]), "coded")],
+        ]
+    }
+    assert {row.refused for row in top} == {1}
+    (mean,) = keyed(rows, key="key", columns="id", policy=Mean(), retention=96, shards=1).collect()
+    assert (mean.refused, mean.counted) == (4, 3), "2^60, 7 and -2^63 are floats"
+
+
+def test_columns_are_those_that_a_policy_names(spark: Any) -> None:
+    rows = spark.createDataFrame([("a", 1.0, 5.0), ("a", 3.0, 7.0)], "key string, delay double, distance double")
+    policy = Bundle({"distance": Mean(), "delay": Mean()})
+    for columns in (["delay", "distance"], ["distance", "delay"]):
+        made = keyed(rows, key="key", columns=columns, policy=policy, retention=2_048, shards=1).collect()
+        assert {row.metric: row.value for row in made} == {"distance:mean": 6.0, "delay:mean": 2.0}
+    with pytest.raises(ParameterError, match="columns has 'delay' more than once"):
+        keyed(rows, key="key", columns=["delay", "delay"], policy=Mean(2), retention=256)
 
 
 def test_a_row_that_lies_ahead_does_not_take_the_others_of_its_key_with_it(spark: Any) -> None:

@@ -33,8 +33,8 @@ from vestige.types import Bools, Floats, Ints
 
 _NO_KEY = f"rows without a key cannot be counted; give each 1 to {LONGEST_NAME:,} bytes of UTF-8, not NUL first"
 _NO_VALUE = (
-    "{:,} of its rows were refused: a value is missing, infinite or too large, or the time is missing, ahead "
-    "or beyond the calendar"
+    "{:,} of its rows were refused: a value is missing, infinite, too large or a whole number beyond 2^53 that no "
+    "float holds, or the time is missing, ahead or beyond the calendar"
 )
 _UNFIT = "{:,} of its rows were refused: the policy does not take such values"
 _LATE = (
