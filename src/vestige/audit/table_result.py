@@ -348,7 +348,7 @@ class TableAudit:
         text = f"{self.verdict.capitalize()}: {self._list_reasons(chosen)}."
         if self.verdict == BY_EXCUSE and set(chosen) - {"removals"}:
             counted = self._count_excused()
-            text += f" {counted[0].upper()}{counted[1:]}; for this test they count as missing, as they are."
+            text += f" {counted[0].upper()}{counted[1:]}. This test counts them as missing."
         if "removals" in chosen:
             text += f" {_REQUESTED}"
         elif "words" not in chosen:
