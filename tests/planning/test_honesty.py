@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -150,7 +151,11 @@ SHAPES: dict[str, Draw] = {
     "whole numbers": lambda rng, shape: np.rint(rng.exponential(10.0, shape)) / 10.0,
 }
 LOW, HIGH = 0.75, 1.33
-"""Predicted over measured: a hundred streams tell an error to within 7%, so three times that, and 5% of the other."""
+"""Predicted over measured: a hundred streams tell an error to within 7%, so three times that, and 5% of the other.
+
+What the prediction itself leaves open comes on top: where one word in 100,000 makes up most of it, such as with heavy
+tails in the shortest batches, most sets of streams have no such word.
+"""
 
 
 @dataclass(frozen=True)
@@ -183,7 +188,8 @@ def kept(cell: Cell, trials: int) -> float:
         stream.extend(rows)
         found = stream.estimate()
         if not found.missed:
-            squares.append(float(((found.value - rows.mean(axis=0)) ** 2).mean()) / cell.scale**2)
+            exact = np.array([math.fsum(column) for column in rows.T]) / len(rows)  # numpy adds up errors along an axis
+            squares.append(float(((found.value - exact) ** 2).mean()) / cell.scale**2)
     return float(np.sqrt(np.mean(squares)))
 
 
@@ -191,6 +197,13 @@ def foreseen(cell: Cell) -> Prediction:
     """What is predicted from a sample."""
     sample = cell.rows(np.random.default_rng(2), SAMPLE)
     return predict(cell.policy, retention=2 * cell.batch, records=cell.records, sample=sample)
+
+
+def is_as_foreseen(found: Prediction, measured: float) -> bool:
+    """Whether what encoding adds is what was predicted, up to what the simulation leaves open."""
+    open_ = max(found.worst**2 - found.error**2, 0.0)  # three standard errors of its square
+    most, least = np.sqrt(found.encoding**2 + open_), np.sqrt(max(found.encoding**2 - open_, 0.0))
+    return bool(least <= HIGH * measured and LOW * measured <= most)
 
 
 FAST = [
@@ -215,13 +228,13 @@ MANY = [
 
 @pytest.mark.parametrize("cell", FAST, ids=str)
 def test_what_encoding_adds_is_predicted_at_any_mean_and_in_any_unit(cell: Cell) -> None:
-    assert LOW <= foreseen(cell).encoding / kept(cell, 100) <= HIGH
+    assert is_as_foreseen(foreseen(cell), kept(cell, 100))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cell", MANY, ids=str)
 def test_it_is_for_many_more(cell: Cell) -> None:
-    assert LOW <= foreseen(cell).encoding / kept(cell, 200) <= HIGH
+    assert is_as_foreseen(foreseen(cell), kept(cell, 200))
 
 
 def test_a_prediction_does_not_depend_on_the_mean() -> None:

@@ -17,7 +17,7 @@ from vestige.errors import DataError, ParameterError
 from vestige.flights import flights
 from vestige.planning import plan, predict
 from vestige.policies.histogram import conclude_shares
-from vestige.policies.rounding import bound_rounding
+from vestige.policies.rounding import KNOWN_MARGIN, bound_rounding
 from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
 
@@ -253,7 +253,7 @@ def test_bins_between_edges_that_differ_little_have_different_names() -> None:
 @pytest.mark.parametrize(("off", "rounds"), [(0.2, True), (0.3, False), (1.5, False)])
 def test_counts_are_rounded_only_where_they_are_sure(off: float, rounds: bool) -> None:
     """A share of 25.4 of 100 records is that of 25 if it can be off by less than a quarter, else it stays."""
-    worth, margin = 100.0, bound_rounding(1e-12, 100.0) / 1e-12
+    worth, margin = 100.0, bound_rounding(1e-12, 100.0, KNOWN_MARGIN) / 1e-12
     rounding = off / (margin * INDICATOR * np.sqrt(worth))
     made = conclude_shares(np.array([0.254, 0.746]), ("a", "b"), worth, rounding, has_counts=True)
     assert made.count_error == pytest.approx(off)

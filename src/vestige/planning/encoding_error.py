@@ -33,7 +33,7 @@ from vestige.types import Bools, Floats
 _MOMENTS, _TRIALS_PER_MOMENT, _FEW = 5, 200, 8
 _WORDS, _MAX_WORDS, _FEWEST_WORDS, _MAX_CELLS = 400, 100_000, 16, 4_000_000
 _DEVIATIONS = 3.0  # that the mean of squared residuals may be larger
-_STEPS, _MAX_MISSES = 60, 10_000
+_STEPS = 60
 _MAX_NUMBERS = 8
 _MAX_LENGTH = 1_024
 _LEVEL = 1e-3
@@ -51,10 +51,12 @@ class EncodingVariance(NamedTuple):
         expected: the best estimate.
         upper: an upper limit of it at a level of one in a thousand: coarse words, and words in place of averages, are
             taken to be as frequent as the simulation does not rule out.
+        missed: the share of streams whose answer says that it has missed its target.
     """
 
     expected: Floats
     upper: Floats
+    missed: float = 0.0
 
 
 def find_encoding_variance(
@@ -112,7 +114,7 @@ def find_encoding_variance(
         weights @ words.find_variances(batch, moments, np.minimum(shares + more, 1.0), residuals, deviations)
         for more, deviations in ((0.0, 0.0), (doubt, _DEVIATIONS))
     )
-    return EncodingVariance(expected, upper)
+    return EncodingVariance(expected, upper, words.find_missed(batch, batches, moments, shares))
 
 
 class _Words:
@@ -135,12 +137,10 @@ class _Words:
         self.trials = min(_MAX_WORDS if self.is_compiled else _WORDS, _MAX_CELLS // (self.length * size))
         if self.trials < _FEWEST_WORDS:
             known, told = self.statistic.find_known_scales(rows), _NORMAL * np.abs(influence).mean(axis=0)
-            self.variance = (find_precision(self.length, size) * np.where(np.isnan(known), told, known)) ** 2
-            self.uncertainty, self.misses = np.zeros(size), np.zeros(1)
+            usual = find_precision(self.length, size) * np.where(np.isnan(known), told, known)
+            self.squares, self.misses = usual[None] ** 2, np.zeros(1)
             return
-        squares, self.misses = self._write(self.trials, off=False)
-        self.variance = squares.mean(axis=0)
-        self.uncertainty = squares.std(axis=0) / np.sqrt(self.trials)
+        self.squares, self.misses = self._write(self.trials, off=False)
 
     def find_variances(
         self, batch: int, moments: Floats, shares: Floats, residuals: Floats, deviations: float
@@ -157,11 +157,28 @@ class _Words:
         Returns:
             The variances; shape (moments, size).
         """
-        share, word = shares[:, None], self.variance + deviations * self.uncertainty
-        marked = self._find_marked(batch, moments, shares)[:, None]
+        share, word = shares[:, None], np.array([self._find_variance(batch, k, deviations) for k in moments])
+        marked = self._find_marked(batch, moments, moments, shares)[:, None]
         coarse = self.marked_variance if marked.any() else word
         variances: Floats = (1.0 - marked) * ((1.0 - share) * residuals + share * word) + marked * coarse
         return variances
+
+    def find_missed(self, batch: int, batches: int, moments: Floats, shares: Floats) -> float:
+        """The share of streams whose numbers are marked as off after so many batches; see `find_variances`."""
+        return float(self._find_marked(batch, np.array([float(batches)]), moments, shares)[0])
+
+    def _find_variance(self, batch: int, moment: float, deviations: float) -> Floats:
+        """The variance of a word that is not marked at a moment: those that are count as missed, not as coarse."""
+        squares = self.squares * (1.0 - self._find_chances(batch, moment))[:, None]
+        uncertainty = squares.std(axis=0) / np.sqrt(len(squares))
+        variance: Floats = squares.mean(axis=0) + deviations * uncertainty
+        return variance
+
+    def _find_chances(self, batch: int, moment: float) -> Floats:
+        """How likely each word is marked at a moment; see `find_far_limit`."""
+        large, limit = self.misses**2, 0.25 / (batch * moment)  # half of a standard error by then, squared
+        chances: Floats = np.minimum(large / limit, 1.0) * (large * moment > limit)
+        return chances
 
     @cached_property
     def marked_variance(self) -> Floats:
@@ -169,15 +186,13 @@ class _Words:
         variance: Floats = self._write(max(self.trials // 4, _FEWEST_WORDS), off=True)[0].mean(axis=0)
         return variance
 
-    def _find_marked(self, batch: int, moments: Floats, shares: Floats) -> Floats:
-        """The share of streams whose numbers are marked as off by each moment; see `find_far_limit`."""
-        every: Floats = np.unique(np.concatenate((np.geomspace(1.0, moments[-1], _STEPS), moments)))
-        limits = 0.25 / (batch * every)  # half of a standard error by then, squared
-        large = np.sort(self.misses**2)[-_MAX_MISSES:, None]
-        chances = (np.minimum(large / limits, 1.0) * (large * every > limits)).sum(axis=0) / len(self.misses)
+    def _find_marked(self, batch: int, ends: Floats, moments: Floats, shares: Floats) -> Floats:
+        """The share of streams whose numbers are marked as off by each of some ends; see `find_far_limit`."""
+        every: Floats = np.unique(np.concatenate((np.geomspace(1.0, ends[-1], _STEPS), ends)))
+        chances = np.array([self._find_chances(batch, k).mean() for k in every])
         rates = chances * np.interp(every, moments, shares)
         marks = np.concatenate(([0.0], np.cumsum(np.diff(every) * (rates[1:] + rates[:-1]) / 2.0)))
-        marked: Floats = -np.expm1(-np.interp(moments, every, marks))
+        marked: Floats = -np.expm1(-np.interp(ends, every, marks))
         return marked
 
     def _write(self, trials: int, *, off: bool) -> tuple[Floats, Floats]:
@@ -264,18 +279,21 @@ def _write_batches(
 
         key = rng.integers(2**63, dtype=np.uint64)
         return write_batches(rows, before, averages, share, length, channel.mode, near_share, off, key)
-    residuals, misses, everyone = np.empty(averages.shape), np.empty(len(averages)), np.ones(length, np.bool_)
+    residuals, misses, everyone = np.empty(averages.shape), np.zeros(len(averages)), np.ones(length, np.bool_)
+    usual = np.full(averages.shape[1], np.inf)
     for first, average in enumerate(averages):
         target = average if share == 1.0 else before + share * (average - before)
         values = rows[rng.integers(len(rows), size=length)]
         near = near_share * np.abs(values - values.mean(axis=0)).mean(axis=0) if near_share else np.zeros(len(target))
         wanted = Target.exactly(target, np.full(len(target), off))._replace(near=near)
         keep = channel.write(values, everyone, wanted, statistic, first, np.uint64(first))
-        deviations = statistic.find_deviations(values, target)
+        kept = values[keep]
         values[~keep] = 0.0
         before = channel.read_slots(values, keep, statistic, first).numbers
         residuals[first] = abs(before - target)
-        misses[first] = (residuals[first] / np.where(deviations > 0.0, deviations, np.inf)).max()
+        misses[first] = (residuals[first] / usual).max()
+        deviations = statistic.find_deviations(kept, before)
+        usual = np.where(deviations > 0.0, deviations, np.inf)
     return residuals, misses, np.zeros(len(averages), np.bool_)
 
 

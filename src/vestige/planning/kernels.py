@@ -40,9 +40,9 @@ def write_batches(
         key: the coins.
 
     Returns:
-        By how much each number is missed, shape (batches, size); the most in a batch in its own standard deviations,
-        shape (batches,); and which batches hold a word, after which the numbers go on as if it were exact, shape
-        (batches,).
+        By how much each number is missed, shape (batches, size); the most in a batch, in the standard deviations of
+        the records that the batch before it kept, by which misses are judged, shape (batches,); and which batches hold
+        a word, after which the numbers go on as if it were exact, shape (batches,).
     """
     batches, size = averages.shape
     values, near, far = np.empty((length, size)), np.empty(size), np.full(size, np.inf)
@@ -58,7 +58,7 @@ def write_batches(
     )
     can, keep, weights = np.ones(length, np.bool_), np.zeros(length, np.bool_), np.ones(length)
     residuals, misses, words = np.empty((batches, size)), np.zeros(batches), np.empty(batches, np.bool_)
-    writer, marks = make_writer(length, size), np.empty(size, np.bool_)
+    writer, marks, usual = make_writer(length, size), np.empty(size, np.bool_), np.zeros(size)
     for batch in range(batches):
         coins = draw(key, batch)
         for j in range(length):
@@ -76,7 +76,7 @@ def write_batches(
         for i in range(size):
             said[i] = target[i] if words[batch] else found[i]
             residuals[batch, i] = abs((found[i] - target[i]) + (rest[i] - low[i]))
-            deviation = find_deviation(target[i], values[:, i], can, weights)
-            if deviation > 0.0:
-                misses[batch] = max(misses[batch], residuals[batch, i] / deviation)
+            if usual[i] > 0.0:
+                misses[batch] = max(misses[batch], residuals[batch, i] / usual[i])
+            usual[i] = find_deviation(found[i], values[:, i], keep, weights)
     return residuals, misses, words

@@ -24,7 +24,7 @@ from vestige.markup import make_frame, make_table, make_text
 from vestige.planning.cost import measure_seconds_per_record, memory_bytes
 from vestige.planning.data_model import DEFAULT_MEAN, DataModel, check_policy
 from vestige.planning.measurement import STREAMS, find_measured, is_measured
-from vestige.planning.prediction import Prediction, is_rounded_off, predict_with
+from vestige.planning.prediction import MAX_MISSED, Prediction, is_rounded_off, predict_with
 from vestige.planning.requests import note_requests
 from vestige.planning.table import HEADER, describe, format_row, summarize
 from vestige.policies import Bundle, Encoded, Mean, NamedPolicy, Private, Window
@@ -420,7 +420,8 @@ def find_required(model: DataModel, name: str, policy: Encoded, error: float, re
         return predict_with(model, policy, 2 * batch, records, with_notes=False, steady=True)
 
     def is_enough(batch: int, predicted: Prediction) -> bool:
-        return predicted.worst <= error and not is_rounded_off(model, policy, batch, records)
+        good = predicted.worst <= error and predicted.missed <= MAX_MISSED
+        return good and not is_rounded_off(model, policy, batch, records)
 
     try:
         least = policy.min_batch

@@ -28,6 +28,8 @@ MAX_RECORDS = 10**15
 _MAX_NONLINEARITY = 0.1
 _LARGE_SHARE, _DOMINANT_SHARE = 0.1, 0.5
 _RELEVANT = 1.1
+MAX_MISSED = 0.02
+"""A plan lets at most this share of streams say that they have missed their target."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,6 +48,7 @@ class Prediction:
         clipping: error from the clipping of `Private`.
         errors: error of each number of the answer, in the units of the data; shape (numbers,).
         worst: the error, if coarse words are as frequent as the simulation leaves possible.
+        missed: the share of answers that say that they have missed their target.
         notes: reasons why the prediction may be off, in sentences.
     """
 
@@ -56,6 +59,7 @@ class Prediction:
     clipping: float
     errors: Floats
     worst: float
+    missed: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -124,12 +128,13 @@ def predict_with(
     batches = count // batch
     batch_noise = policy.batch_noise(batch)
     expected = upper = np.zeros(len(linearization.encoded))
+    missed = 0.0
     if batches:
-        variance = find_encoding_variance(model, policy, batch, batches, batch_noise)
-        expected, upper = (each * (batches * batch / count) ** 2 for each in variance)
+        *variances, missed = find_encoding_variance(model, policy, batch, batches, batch_noise)
+        expected, upper = (each * (batches * batch / count) ** 2 for each in variances)
     noise = batch_noise * batch * math.sqrt(count / batch if steady and batches else batches) / count
     worst = _combine(model, linearization, count, noise, upper).error
-    prediction = replace(_combine(model, linearization, count, noise, expected), worst=worst)
+    prediction = replace(_combine(model, linearization, count, noise, expected), worst=worst, missed=missed)
     if not with_notes:
         return prediction
     doubts = _find_doubts(model, linearization, prediction, count, noise)
@@ -208,6 +213,11 @@ def _find_doubts(
         yield (
             "The prediction cannot be trusted: the simulation leaves open how often a number is written coarsely; the "
             f"error may be up to {prediction.worst:.3g}. A longer retention reduces it."
+        )
+    if prediction.missed > MAX_MISSED:
+        yield (
+            f"About {prediction.missed:.0%} of such streams will say that their answers have missed their target, "
+            "since words are coarse beside the standard error; a longer retention makes them finer."
         )
     ratio, unanswered = model.simulate_answers(linearization, records, noise)
     if unanswered > 0.0:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from vestige.noise import Noise
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.rounding import (
     ALIKE,
+    MARGIN,
     bound_rounding,
     combine_bounds,
     combine_rounding,
@@ -152,6 +153,7 @@ class Encoded(NamedPolicy[E_co]):
 
     Attributes:
         tolerance: a search for an average stops this near its target, as a share of the standard error of the mean.
+        margin: how many times its usual size rounding may have; see `vestige.policies.rounding.bound_rounding`.
 
     Example:
         >>> from dataclasses import dataclass
@@ -168,6 +170,7 @@ class Encoded(NamedPolicy[E_co]):
     """
 
     tolerance: float = 0.0
+    margin: ClassVar[float] = MARGIN
 
     @property
     @abstractmethod
@@ -389,7 +392,7 @@ class Encoded(NamedPolicy[E_co]):
             made = self._conclude_for(numbers, worth, rounding, clock, retained)
         made = replace(made, notes=made.notes + notes, missed=True) if notes else made
         noise = self._find_noise(clock, retained)
-        basis = Basis(numbers, worth, rounding, bound_rounding(rounding, worth), noise, notes)
+        basis = Basis(numbers, worth, rounding, bound_rounding(rounding, worth, self.margin), noise, notes)
         made = replace(made, basis=basis)
         return self.complete(made, clock, retained, clock.encoded + count_waiting(clock, retained))
 
@@ -640,11 +643,18 @@ class Encoded(NamedPolicy[E_co]):
         """About how far a number may be off by all rounding so far, in standard deviations of a record."""
         if not clock.encoded or not self.encoding.has_bits:
             return float(np.finfo(np.float64).eps)
+        return find_precision(self._find_fewest_bits(clock), self.statistic.size) * self._count_roundings(clock)
+
+    def _find_fewest_bits(self, clock: Clock) -> int:
+        """The fewest bits that a word had."""
         length = clock.last - clock.first + 1
-        room = min(self.encoding.find_room(length), clock.bits or length)
-        each, left = find_precision(room, self.statistic.size), 1.0 - self.decay ** (2 * length)
+        return min(self.encoding.find_room(length), clock.bits or length)
+
+    def _count_roundings(self, clock: Clock) -> float:
+        """How many times as large the sum of all roundings so far is as one of them, usually."""
+        left = 1.0 - self.decay ** (2 * (clock.last - clock.first + 1))
         carried = clock.updates / 3.0 if left == 0.0 else min(clock.updates / 3.0, 1.0 / left)
-        return float(each * np.sqrt(1.0 + carried))
+        return float(np.sqrt(1.0 + carried))
 
 
 def _join_numbers(estimate: Estimate, names: Iterable[str]) -> Floats:

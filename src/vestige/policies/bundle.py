@@ -30,7 +30,7 @@ from vestige.policies.count import Count, CountEstimate
 from vestige.policies.mean import Mean
 from vestige.policies.named_policy import NamedPolicy
 from vestige.policies.report import Remark, Report, format_number
-from vestige.policies.rounding import bound_rounding
+from vestige.policies.rounding import DEVIATIONS, MARGIN, bound_rounding
 from vestige.policies.sketches import Sketches
 from vestige.policies.stateful import MAX_BITS, Stateful
 from vestige.policies.sum import Sum, SumEstimate
@@ -51,15 +51,19 @@ _NOISY = (
 )
 _STEADY = 3.0
 """Presence is steady if the held records have a column as often as all have, up to this number of standard errors."""
+_WEIGHED = (
+    "`counted` is a share of all records: that of the weight of those that have its columns, which have been missing "
+    "as often lately as on average. How many they are is not kept."
+)
 _LEAST_SHARE = 1e-9
 _UNSTEADY = (
     "Its columns are missing more or less often than before, and only the share of the weight of those that have "
     "them is known: `counted` is the fewest records that they can be, and standard errors are for these."
 )
-_ENOUGH = 64.0
-"""Of so many records of a batch that have a column, some are kept."""
-_DEVIATIONS = 6.0
-"""How many times its usual size an error may have that is as likely to be of either sign."""
+_MAY_BE_OFF = (
+    "`counted` may be off by up to {:,.0f}: how many records have these columns is kept as a share of all, and "
+    "rounded; use a larger retention."
+)
 _SKETCHES_RESTARTED = (
     "Counts from round {} on: a batch had too few records to carry it over, because of a deadline or requests; the "
     "averages beside it were carried over."
@@ -85,6 +89,7 @@ class BundleEstimate(Estimate):
             its numbers do not determine an answer.
         problems: why a metric has no answer, by its name.
         counts: the number of records that have the columns of each metric, by its name.
+        count_errors: how far that may be off, by the name of the metric: below a half, it is exact.
         shares: the share of the records that have the values of each group of columns, by the names of these.
 
     Example:
@@ -96,6 +101,7 @@ class BundleEstimate(Estimate):
     shares: Mapping[str, float] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    count_errors: Mapping[str, float] = field(default_factory=dict)
 
     def __getitem__(self, metric: str) -> Estimate:
         answer = self.answers.get(metric)
@@ -141,10 +147,11 @@ class Bundle(Encoded[BundleEstimate]):
 
     A record is one row with a value for each column, nan where it is missing; the columns are in the order in which
     they are named first. A mean is kept with its variance, so that each answer has its standard error. How many records
-    have a column is kept as their share, so that counts and totals of columns with missing values are rounded too;
-    after requests for much of a batch, a count is certain only to half of its own standard error. Sketches, such as
-    `Quantiles` and `Distinct`, are kept bit for bit beside the averages, and need batches of thousands of records; if
-    too few of a batch can be kept, as after most requests that are met immediately, all metrics start over together.
+    have a column is kept as their share, so that counts and totals of columns with missing values are rounded too: at
+    the default retention a count is exact, and where it may not be, with small batches or after requests for much of
+    one, a note and `count_errors` say how far it may be off. Sketches, such as `Quantiles` and `Distinct`, are kept bit
+    for bit beside the averages, and need batches of thousands of records; if too few of a batch can be kept, as after
+    most requests that are met immediately, all metrics start over together.
 
     Args:
         metrics: the statistics of each column, or of several columns together: a policy or several, such as `Mean()`,
@@ -396,11 +403,9 @@ class Bundle(Encoded[BundleEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> BundleEstimate:
         """Conclude each answer from the records that have its columns; see `Encoded.conclude`."""
-        return self._conclude_parts(numbers, worth, rounding, [share * worth for share in self._find_shares(numbers)])
+        return self._conclude_parts(numbers, rounding, [share * worth for share in self._find_shares(numbers)])
 
-    def _conclude_parts(
-        self, numbers: Floats, worth: float, rounding: float, worths: Sequence[float]
-    ) -> BundleEstimate:
+    def _conclude_parts(self, numbers: Floats, rounding: float, worths: Sequence[float]) -> BundleEstimate:
         """Conclude each answer; `worths` says how many equally weighted records have the columns of each group."""
         answers: dict[str, Estimate | None] = {}
         problems: dict[str, str] = {}
@@ -409,12 +414,12 @@ class Bundle(Encoded[BundleEstimate]):
             self.groups, self.statistic.places, shares, worths, strict=True
         ):
             counted = each if self.half_life is not None else float(round(each))
-            off, of_count = _scale_rounding(rounding, share), _find_count_error(share, worth, rounding)
+            off = _scale_rounding(rounding, share)
             for policy, place in zip(policies, _find_places(policies), strict=True):
                 name, inner = _name_metric(names, policy), numbers[here.start + 1 : here.stop][place]
                 aged = policy if self.half_life is None else replace(policy, half_life=self.half_life)  # type: ignore[type-var]
                 try:
-                    answers[name] = _conclude(names, aged, inner, counted, off, of_count)
+                    answers[name] = _conclude(names, aged, inner, counted, off)
                 except NoAnswerError as problem:
                     answers[name], problems[name] = None, str(problem)
         known = {",".join(names): share for (names, _), share in zip(self.groups, shares, strict=True)}
@@ -438,7 +443,7 @@ class Bundle(Encoded[BundleEstimate]):
             share * worth if steady else float(find_worth(self._count_newest(share, total), self.decay))
             for share, steady in zip(shares, self._find_steady(shares, retained), strict=True)
         ]
-        return self._conclude_parts(numbers, worth, rounding, worths)
+        return self._conclude_parts(numbers, rounding, worths)
 
     def _find_shares(self, numbers: Floats) -> list[float]:
         """The share of the weight of all records that those with the columns of each group have."""
@@ -484,6 +489,7 @@ class Bundle(Encoded[BundleEstimate]):
         answers: dict[str, Estimate | None] = {}
         shares: dict[str, float] = {}
         problems: dict[str, str] = {}
+        count_errors: dict[str, float] = {}
         of_columns = np.zeros(self.columns) + centres
         for (names, policies), here, (columns, _) in zip(
             self.groups, self.statistic.places, self.statistic.parts, strict=True
@@ -500,17 +506,18 @@ class Bundle(Encoded[BundleEstimate]):
                     common = np.pad(about * off / known, (0, len(common) - len(about)))
                 here_noise = Noise(of_over.own[place], common)
                 name, counted = _name_metric(names, policy), float(round(share * worth))
+                count_error = off * worth
+                count_errors[name] = SURE * count_error
                 if known == np.inf and not isinstance(policy, Count):
                     answers[name], problems[name] = None, _HIDDEN
                     continue
-                count_error = off * worth
                 try:
                     answers[name] = _conclude_noisy(
                         names, policy, over[place], here_noise, counted, rounding, count_error, about
                     )
                 except NoAnswerError as problem:
                     answers[name], problems[name] = None, _NOISY.format(problem) if counted > 0.0 else str(problem)
-        return BundleEstimate(_join_values(answers), answers, shares, problems)
+        return BundleEstimate(_join_values(answers), answers, shares, problems, count_errors=count_errors)
 
     def complete(self, made: BundleEstimate, clock: Clock, retained: Records, counted: int) -> BundleEstimate:
         """Add the sketches, and say of each statistic how many records it counts; see `Encoded.complete`."""
@@ -519,20 +526,25 @@ class Bundle(Encoded[BundleEstimate]):
         unsteady = self._count_unsteady(made, retained, counted)
         for name, names, _ in self._list_metrics():
             part = answers[name]
-            if part is not None and ",".join(names) in unsteady and name not in sketched:
-                answers[name] = replace(part, notes=(*part.notes, _UNSTEADY))
+            if part is not None and self.half_life is not None and 0.0 < made.shares[",".join(names)] < 1.0:
+                note = _UNSTEADY if ",".join(names) in unsteady else _WEIGHED
+                answers[name] = replace(part, notes=(*part.notes, note))
         counts = {
             name: unsteady.get(",".join(names), round(made.shares[",".join(names)] * counted))
             for name, names, _ in self._list_metrics()
         }
         counts |= {name: count for name, (count, _) in sketched.items()}
+        relative, rounding = self._bound_float_rounding(clock), self._find_rounding(clock)
+        count_errors = dict.fromkeys(counts, 0.0)
+        for name, names, _ in self._list_metrics():
+            if name not in sketched and self.half_life is None:
+                rounded = _find_count_error(made.shares[",".join(names)], counted, rounding, relative)
+                count_errors[name] = made.count_errors.get(name, 0.0) + rounded
+                answers[name] = _widen(answers[name], rounded, relative)
         found = {**made.problems, **problems}
         notes, missed = _join_notes(answers), any(part is not None and part.missed for part in answers.values())
         for name, names, policy in self._list_metrics():
             part = answers[name]
-            if isinstance(part, SumEstimate):
-                error = self._find_rare_error(made.shares[",".join(names)], clock)
-                part = replace(part, encoding_error=part.encoding_error + error * np.abs(part.value))
             if part is not None:
                 basis = part.basis
                 if isinstance(basis, Basis) and isinstance(made.basis, Basis):
@@ -559,6 +571,7 @@ class Bundle(Encoded[BundleEstimate]):
             missed=made.missed or missed,
             problems={name: found[name] for name in answers if name in found},
             counts=counts,
+            count_errors=count_errors,
         )
 
     def combine(self, parts: Sequence[BundleEstimate]) -> BundleEstimate:
@@ -571,14 +584,17 @@ class Bundle(Encoded[BundleEstimate]):
         answers: dict[str, Estimate | None] = {}
         problems = {name: problem for part in parts for name, problem in part.problems.items()}
         counts: dict[str, int] = {}
+        count_errors: dict[str, float] = {}
         for name, _, policy in self._list_metrics():
-            counts[name] = sum(part.counts[name] for part in parts if part.answers[name] is not None)
+            answering = [part for part in parts if part.answers[name] is not None]
+            counts[name] = sum(part.counts[name] for part in answering)
+            count_errors[name] = sum(part.count_errors[name] for part in answering)
             try:
                 answers[name] = _combine_metric(name, policy, parts)
             except NoAnswerError as problem:
                 answers[name], problems[name] = None, str(problem)
         problems = {name: problem for name, problem in problems.items() if answers[name] is None}
-        return self._join_answers(parts, answers, problems, counts)
+        return self._join_answers(parts, answers, problems, counts, count_errors)
 
     def complete_merged(self, made: BundleEstimate, parts: Sequence[BundleEstimate]) -> BundleEstimate:
         """Say of each statistic how many records it counts; see `Encoded.complete_merged`."""
@@ -598,7 +614,8 @@ class Bundle(Encoded[BundleEstimate]):
                     labels=labels,
                     policy=None,
                 )
-        joined = self._join_answers(parts, answers, dict(made.problems), counts)
+        count_errors = {name: sum(part.count_errors[name] for part in parts) for name in counts}
+        joined = self._join_answers(parts, answers, dict(made.problems), counts, count_errors)
         return replace(joined, shares=made.shares, notes=made.notes + joined.notes, missed=made.missed or joined.missed)
 
     def _join_answers(
@@ -607,6 +624,7 @@ class Bundle(Encoded[BundleEstimate]):
         answers: Mapping[str, Estimate | None],
         problems: Mapping[str, str],
         counts: Mapping[str, int],
+        count_errors: Mapping[str, float],
     ) -> BundleEstimate:
         """The estimate that has these answers for all records."""
         total = sum(part.counted for part in parts)
@@ -616,6 +634,7 @@ class Bundle(Encoded[BundleEstimate]):
             {names: sum(part.shares[names] * part.counted for part in parts) / total for names in parts[0].shares},
             problems,
             counts,
+            count_errors,
             notes=_join_notes(answers),
             missed=any(answer is not None and answer.missed for answer in answers.values()),
         )
@@ -631,17 +650,15 @@ class Bundle(Encoded[BundleEstimate]):
             if not each
         }
 
-    def _find_rare_error(self, share: float, clock: Clock) -> float:
-        """How far a mean may be off, relative to itself, where so few records have its columns that none may be kept.
+    def _bound_float_rounding(self, clock: Clock) -> float:
+        """How far a number may be off at most, relative to itself, by words that say it as a float.
 
-        Then the kept records say nothing of it, and it is written as a float; see `vestige.channels.residues`.
+        Words do so where no kept record has its columns; whether one did so is not known afterwards.
         """
-        length = clock.last - clock.first + 1
-        if not clock.encoded or share * length >= _ENOUGH:
+        if not clock.encoded:
             return 0.0
-        room = min(self.encoding.find_room(length), clock.bits or length)
-        each = find_relative_precision(room, self.statistic.size)
-        return float(_DEVIATIONS * each * np.sqrt(1.0 + clock.updates / 3.0))
+        each = find_relative_precision(self._find_fewest_bits(clock), self.statistic.size)
+        return DEVIATIONS * each * self._count_roundings(clock)
 
     def _advance(
         self, clock: Clock, retained: Records, values: Floats, present: Bools, can: Bools, keys: NDArray[np.uint64]
@@ -713,20 +730,28 @@ def _list_groups(metrics: object) -> Iterator[tuple[Columns, Sequence[object]]]:
         yield names, policies if isinstance(policies, tuple | list) else (policies,)
 
 
-def _conclude(
-    names: Columns, policy: NamedPolicy, numbers: Floats, worth: float, rounding: float, count_error: float
-) -> Estimate | None:
-    """The answer of one metric, or an error; totals are also off by what the count of records may be."""
+def _conclude(names: Columns, policy: NamedPolicy, numbers: Floats, worth: float, rounding: float) -> Estimate | None:
+    """The answer of one metric, or an error."""
     if isinstance(policy, Stateful):
         return None  # it is answered from the sketch
     if not isinstance(policy, Encoded):
-        return CountEstimate(float(round(worth)), count_error)
+        return CountEstimate(float(round(worth)))
     _check_count(names, worth)
+    rounding *= MARGIN / policy.margin  # one range is that of all numbers, also of those whose scales are known
     made: Estimate = policy.conclude(numbers, worth, rounding)
-    made = replace(made, basis=Basis(numbers, worth, rounding, bound_rounding(rounding, worth)))
-    if isinstance(made, SumEstimate):
-        return replace(made, encoding_error=made.encoding_error + np.abs(made.mean) * count_error)
-    return made
+    return replace(made, basis=Basis(numbers, worth, rounding, bound_rounding(rounding, worth, policy.margin)))
+
+
+def _widen(answer: Estimate | None, count_error: float, relative: float) -> Estimate | None:
+    """The answer with what follows for it from the count of its records; and from words that say a total as floats."""
+    if isinstance(answer, CountEstimate):
+        return replace(answer, standard_error=answer.standard_error + count_error)
+    if isinstance(answer, SumEstimate):
+        off = relative * np.abs(answer.value) + count_error * np.abs(answer.mean)
+        answer = replace(answer, encoding_error=answer.encoding_error + off)
+    if answer is None or not count_error:
+        return answer
+    return replace(answer, notes=(*answer.notes, _MAY_BE_OFF.format(count_error)))
 
 
 def _combine_metric(name: str, policy: NamedPolicy, parts: Sequence[BundleEstimate]) -> Estimate | None:
@@ -779,9 +804,12 @@ def _scale_rounding(rounding: float, share: float) -> float:
     return _SORTED * rounding / float(np.sqrt(share)) if is_rounded else rounding
 
 
-def _find_count_error(share: float, worth: float, rounding: float) -> float:
-    """How far the number of records that have a column may be off through rounding: 0 where it is exact."""
-    error = bound_rounding(rounding, worth) * float(np.sqrt(share * (1.0 - share) * worth))
+def _find_count_error(share: float, counted: int, rounding: float, relative: float) -> float:
+    """How far the number of records that have a column may be off, 0 where it is exact; see `bound_rounding`."""
+    if share in (0.0, 1.0):  # all of them, or none, in each batch: then words say just that
+        return 0.0
+    deviation = float(np.sqrt(share * (1.0 - share) * counted))
+    error = bound_rounding(rounding, counted) * deviation + relative * share * counted
     return error if error >= _EXACT_COUNT else 0.0
 
 

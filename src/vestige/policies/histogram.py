@@ -20,7 +20,7 @@ from vestige.estimate import Estimate
 from vestige.noise import SURE, Noise
 from vestige.policies.base import Basis, Encoded, check_half_life, find_bases
 from vestige.policies.report import Remark, Report, format_label, format_number
-from vestige.policies.rounding import bound_rounding
+from vestige.policies.rounding import KNOWN_MARGIN, bound_rounding
 from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
 from vestige.validation import show_value
@@ -45,10 +45,10 @@ class HistogramEstimate(Estimate):
         bins: the name of each bin.
         counts: the number of records in each bin, to the nearest whole number; None with a half-life; shape (bins,).
         standard_error: the standard error of each share, for independent records; shape (bins,).
-        encoding_error: how far encoding may have put a share off; 0 for `ExactHistogram`. It is 65,536 times the usual
-            rounding of all words so far, which leaves room for sorted data and, at the default retention, for requests
-            for a third of all records; but at most half of the largest standard error that a share can have, beyond
-            which the estimate says that it `missed`. With `Private`, five standard deviations of the noise are added.
+        encoding_error: how far encoding may have put a share off, unless the estimate says that it `missed`; 0 for
+            `ExactHistogram`. It has room for what rarely happens, and is wide where batches are small: up to five times
+            the largest standard error that a share can have. With `Private`, five standard deviations of the noise are
+            added.
         count_error: how far encoding may have put a count off: below a half, all counts are exact; None with a
             half-life. With `Private`, noise is included likewise.
     """
@@ -162,7 +162,7 @@ def conclude_shares(
         array([2., 6.])
     """
     shares = np.clip(numbers, 0.0, 1.0)
-    off = bound_rounding(rounding, worth) * INDICATOR / float(np.sqrt(worth))
+    off = bound_rounding(rounding, worth, KNOWN_MARGIN) * INDICATOR / float(np.sqrt(worth))
     off += 0.0 if noise is None else SURE * float(noise.max())
     if has_counts and rounding > _UNROUNDED and off * worth < _MAX_COUNT_ERROR:
         shares = np.rint(shares * worth) / worth
@@ -216,6 +216,8 @@ def report_shares(estimate: HistogramEstimate, name: str, header: str) -> Report
 
 class _Bins(Encoded[HistogramEstimate]):
     """What histograms and shares of categories have in common: shares of bins between edges."""
+
+    margin: ClassVar[float] = KNOWN_MARGIN
 
     @property
     def edges_between(self) -> tuple[float, ...]:

@@ -26,7 +26,7 @@ from vestige.policies.quantiles import (
     report_quantiles,
 )
 from vestige.policies.report import Remark, Report, format_label
-from vestige.policies.rounding import bound_rounding
+from vestige.policies.rounding import KNOWN_MARGIN, bound_rounding
 from vestige.statistics.shares import INDICATOR
 from vestige.types import Floats
 
@@ -61,6 +61,7 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
     name: ClassVar[str] = "histogram_quantiles"
     takes_edges: ClassVar[bool] = True
     max_columns: ClassVar[int | None] = 1
+    margin: ClassVar[float] = KNOWN_MARGIN
 
     edges: Sequence[float]
     probabilities: Sequence[float] = DEFAULT_PROBABILITIES
@@ -93,7 +94,7 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> QuantilesEstimate:
         """Find the bin of each quantile, and interpolate in it; see `Encoded.conclude`."""
-        return self._conclude(numbers, self._find_reach(bound_rounding(rounding, worth), worth))
+        return self._conclude(numbers, self._find_reach(bound_rounding(rounding, worth, self.margin), worth))
 
     def conclude_merged(self, merged: Basis, parts: Sequence[QuantilesEstimate]) -> QuantilesEstimate:  # noqa: ARG002
         """Find the bins in which each quantile may be, whatever the signs of errors; see `Encoded.conclude_merged`."""
@@ -108,7 +109,7 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
         centres: Floats | float = 0.0,  # noqa: ARG002
     ) -> QuantilesEstimate:
         """Find the bins in which each quantile may be with this noise; see `Encoded.conclude_noisy`."""
-        off = self._find_reach(bound_rounding(rounding, worth), worth)
+        off = self._find_reach(bound_rounding(rounding, worth, self.margin), worth)
         return self._conclude(averages, off + SURE * noise.cumulate()[:-1])
 
     def _find_reach(self, bound: float, worth: float) -> Floats:

@@ -26,6 +26,10 @@ _NEAR = (
     "The mean of the denominator is within five of its standard errors of zero, so that the ratio and its standard "
     "error cannot be trusted; use a denominator whose mean is farther from zero."
 )
+_EXACT = (
+    "The ratio leaves nothing that could be told from rounding: a standard error of zero means that it is exact, or "
+    "nearly so."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,4 +141,5 @@ class Ratio(Encoded[RatioEstimate]):
             raise NoAnswerError("the denominator is 0 in all records so far, so that there is no ratio; push others")
         error = np.sqrt(max(square, 0.0) / worth) / abs(mean)
         near = abs(mean) < _NEAR_ZERO * np.sqrt(max(variance, 0.0) / worth)
-        return RatioEstimate(ratio, float(error), ratio * mean, mean, notes=(_NEAR,) if near else ())
+        notes = (*((_NEAR,) if near else ()), *(() if error > 0.0 else (_EXACT,)))
+        return RatioEstimate(ratio, float(error), ratio * mean, mean, notes=notes)

@@ -19,10 +19,16 @@ LAST_DIGITS = 2.0**-50
 """What float64 may round off an average as it is moved again and again, as a share of it."""
 ALIKE = "records are alike, or they differ by so little that powers of the differences underflow"
 """What a note says where a variance is zero."""
-_MARGIN = 2.0**16
-"""How many times its usual size rounding may have: sorted data and heavy tails take wide ranges, requests bits."""
+MARGIN = 2.0**24
+"""How many times its usual size rounding may have, see `bound_rounding`."""
+KNOWN_MARGIN = 2.0**13
+"""The same where the scale of all numbers of a word is known beforehand, as that of indicators is."""
+DEVIATIONS = 6.0
+"""How many times its usual size the sum of rounding errors may have: it is larger once in thirty million times."""
 _SHARE = 0.5
 """Rounding matters above this share of a standard error."""
+_UNMARKED = 5.0
+"""Numbers that are farther off than so many standard errors are marked, but for once in a million times."""
 TAILS = 256.0
 """How many times the rounding of normal records a correlation must bear: it costs eight bits of each number."""
 _EXACT = 1e-12
@@ -79,21 +85,38 @@ def note_digits(means: Floats, deviations: Floats, worth: float) -> tuple[str, .
     )
 
 
-def bound_rounding(rounding: float, worth: float) -> float:
+def bound_rounding(rounding: float, worth: float, margin: float = MARGIN) -> float:
     """Find how far rounding may have put a number off, if no note says that it missed.
+
+    The smaller of two bounds. The first: a writing errs by a uniform part of its step, and errors of several are
+    independent of each other, so that their sum has the tails of a normal variable: `DEVIATIONS` of them. The step is
+    that of a range that is at most 4^9 times the usual one (`vestige.channels.word`), times sqrt(2) for the power of
+    two, in scales of the kept records of its batch. As squares, the scales of K batches add up to at most pi K times
+    the variance of all records, whatever their order or tails: about half of a batch is kept, a mean absolute deviation
+    is at most a standard deviation, and variances in batches add up to no more than that of all. Late batches count
+    three times as much in the end as usual ones. That is 2^22.7 in all; the rest is for words that take a neighbour of
+    the nearest number, or a long header where bits are few. Where scales are known, distances are too: 4^5 is the
+    widest range, and nothing else adds to it.
+
+    The second: misses are marked at random, with the chance (r / h)^2, where h is half of a standard error
+    (`vestige.statistics.kernels.find_far_limit`). If all those that could be marked have squares that add up to S h^2,
+    none is marked with a chance of exp(-S) at most, and they add up to more than c standard errors with one of
+    2 exp(-2 c^2 / (1 + S)), as long as errors are independent: both happen in one of a million streams for c = 5,
+    whatever S is.
 
     Args:
         rounding: how far each number is off by the usual rounding, in standard deviations of a record.
         worth: the number of equally weighted records that the numbers rest on.
+        margin: how many times as much it may be: `MARGIN`, or `KNOWN_MARGIN`.
 
     Returns:
-        the distance in standard errors, at most a half.
+        the distance in standard errors.
 
     Example:
         >>> bound_rounding(0.001, 1_000_000.0), bound_rounding(0.0, 100.0)
-        (0.5, 0.0)
+        (5.0, 0.0)
     """
-    return min(_MARGIN * rounding * float(np.sqrt(worth)), _SHARE)
+    return min(margin * rounding * float(np.sqrt(worth)), _UNMARKED)
 
 
 def combine_rounding(worths: Floats, rounding: Floats) -> float:

@@ -33,10 +33,9 @@ class SumEstimate(Estimate):
     Attributes:
         value: the total; a float in one dimension, otherwise an array.
         mean: the mean of each column.
-        encoding_error: how far encoding may have put the total off: 65,536 times the usual rounding of all words so
-            far, but at most half of the standard error, beyond which the estimate says that it `missed`. That leaves
-            room for sorted data and for heavy tails or, at the default retention, for requests for a third of all
-            records; where both come together, only the half of the standard error is certain.
+        encoding_error: how far encoding may have put the total off, whatever the order and the tails of the data,
+            unless the estimate says that it `missed`. It has room for what rarely happens, and is wide where batches
+            are small: up to five standard errors. See `vestige.policies.rounding.bound_rounding`.
         standard_error: how far the totals of as many other records would vary, if records are independent.
         has_noise: whether noise was added, which `standard_error` includes and `encoding_error` does not.
 
@@ -130,7 +129,7 @@ class Sum(Encoded[SumEstimate]):
         """Give the totals, floats in one dimension, otherwise arrays; see `Encoded.conclude`."""
         mean, deviation = np.array(numbers[: self.dim]), np.sqrt(np.maximum(numbers[self.dim :], 0.0))
         error = deviation * np.sqrt(worth)
-        off = bound_rounding(rounding, worth) * error + worth * LAST_DIGITS * np.abs(mean)
+        off = bound_rounding(rounding, worth, self.margin) * error + worth * LAST_DIGITS * np.abs(mean)
         if self.dim == 1:
             return SumEstimate(float(mean[0] * worth), float(mean[0]), float(off[0]), float(error[0]))
         return SumEstimate(mean * worth, mean, off, error)
