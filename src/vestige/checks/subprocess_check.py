@@ -1,23 +1,24 @@
-"""A policy in a fresh process must reply as before, and change nothing outside its return value.
+"""A policy in a fresh process must reply as before, and keep nothing of the records in that process.
 
-The process reads a pickled case from standard input and writes the fault that it finds to standard output.
+The process reads a pickled case from standard input and writes the fault that it finds to standard output. Copies of it
+run the policy over several sets of records, so that what depends on these can be told from what does not.
 Guarantee: finds files, processes and settings that a policy changes; held by tests/test_checks.py and
 tests/test_patient.py.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import pickle
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 
-from vestige._numba import limit_interpretation
-from vestige.checks.environment import find_changes, take_survey
-from vestige.checks.fingerprint import take_fingerprints
+from vestige.checks.survey import Survey, find_dependence, measure_files, take_survey, watch_exits
 from vestige.checks.traces import Exchange, record_exchanges, replay
 from vestige.errors import CheckError
 from vestige.policy import Policy
@@ -25,29 +26,17 @@ from vestige.types import Floats
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
 _KERNEL_CACHE = tuple(filter(None, (".nbi", ".nbc", "__pycache__", os.environ.get("NUMBA_CACHE_DIR"))))
-_OUTSIDE_EVENTS = (
-    *(
-        "os.mkdir",
-        "os.mkfifo",
-        "os.mknod",
-        "os.rename",
-        "os.link",
-        "os.symlink",
-        "os.remove",
-        "os.rmdir",
-        "os.truncate",
-    ),
-    *("os.utime", "os.chmod", "os.chown", "os.lchown", "os.chflags", "os.setxattr", "os.removexattr", "os.lockf"),
-    *("os.putenv", "os.unsetenv", "os.chdir", "os.fchdir", "os.chroot", "os.kill", "os.killpg", "pty.spawn"),
-    *("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "subprocess.Popen"),
-    *("socket.", "sqlite3.connect", "mmap.", "shutil.", "tempfile.", "syslog.", "fcntl.", "urllib.", "http."),
+_STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_PACKAGES = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
+_EVENTS = (
+    *("os.mkdir", "os.mkfifo", "os.mknod", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmdir"),
+    *("os.truncate", "os.utime", "os.chmod", "os.chown", "os.lchown", "os.chflags", "os.setxattr", "os.removexattr"),
+    *("os.lockf", "os.putenv", "os.unsetenv", "os.chdir", "os.fchdir", "os.chroot", "os.kill", "os.killpg"),
+    *("os.system", "os.exec", "os.fork", "os.posix_spawn", "os.spawn", "pty.spawn", "subprocess.Popen"),
+    *("socket.", "sqlite3.connect", "shutil.", "tempfile.", "syslog.", "fcntl.", "urllib.", "http.", "ctypes."),
+    *("sys._getframe", "sys._current_frames", "sys.addaudithook", "gc.get_"),
 )
-"""Events that change something outside the process, or send something there."""
-_INSIDE_EVENTS = (
-    *("sys._getframe", "sys._current_frames", "sys.settrace", "sys.setprofile", "sys.addaudithook"),
-    *("gc.get_", "ctypes.", "signal.", "_thread.start_new_thread", "resource.", "object.__setattr__", "code.__new__"),
-)
-"""Events that reach beyond the arguments inside the process; kernels raise some of them too, while they load."""
+"""Events that change something outside the process, send something there, or reach beyond the arguments inside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,35 +46,31 @@ class Case:
     Attributes:
         exchanges: questions, with the replies to expect.
         batch: number of records in a batch.
-        rows: records to run the policy over; shape (n, columns).
+        rows: sets of records to run the policy over; each of shape (n, columns).
         seed: seed of the coins and requests.
     """
 
-    exchanges: list[Exchange]
+    exchanges: Sequence[Exchange]
     batch: int
-    rows: Floats
+    rows: Sequence[Floats]
     seed: int
 
 
-def check_in_subprocess(policy: bytes, exchanges: Sequence[Exchange], batch: int, rows: Floats, seed: int) -> None:
-    """Ask a policy all questions again in a fresh process, then run it over records and watch what it changes.
+def check_in_subprocess(policy: bytes, case: Case) -> None:
+    """Ask a policy all questions again in a fresh process, and look for what it keeps of the records there.
 
     Args:
         policy: pickled policy.
-        exchanges: questions, with the replies to expect.
-        batch: number of records in a batch.
-        rows: records to run the policy over; shape (n, columns).
-        seed: seed of the coins and requests.
+        case: what to ask it, and the records.
 
     Raises:
         CheckError: if the policy breaks the model there, or the process fails.
     """
-    case = pickle.dumps(Case(list(exchanges), batch, rows, seed))
     done = subprocess.run(
         [sys.executable, "-c", "from vestige.checks.subprocess_check import main; main()"],
-        input=len(policy).to_bytes(8, "little") + policy + case,
+        input=len(policy).to_bytes(8, "little") + policy + pickle.dumps(case),
         capture_output=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": "random"},
         check=False,
     )
     if done.returncode:
@@ -100,9 +85,11 @@ def check_in_subprocess(policy: bytes, exchanges: Sequence[Exchange], batch: int
 
 def main() -> None:
     """Write the fault, or nothing; runs in the fresh process."""
-    raw = sys.stdin.buffer.read()
-    size = int.from_bytes(raw[:8], "little")
-    sys.stdout.write(find_faults(raw[8 : 8 + size], pickle.loads(raw[8 + size :])))  # noqa: S301
+    with os.fdopen(os.dup(1), "w") as said:
+        os.dup2(2, 1)  # a policy may print something
+        raw = sys.stdin.buffer.read()
+        size = int.from_bytes(raw[:8], "little")
+        said.write(find_faults(raw[8 : 8 + size], pickle.loads(raw[8 + size :])))  # noqa: S301
 
 
 def find_faults(policy: bytes, case: Case) -> str:
@@ -110,69 +97,127 @@ def find_faults(policy: bytes, case: Case) -> str:
 
     Args:
         policy: pickled policy.
-        case: what to ask it.
+        case: what to ask it, and the records.
 
     Returns:
         A sentence that describes the fault; empty if there is none.
     """
     sys.dont_write_bytecode = True  # or a module that it is the first to import would count as a file that it writes
-    import vestige._compilation  # noqa: F401, PLC0415  # or a policy would seem to load it
+    import vestige._compilation  # noqa: F401, PLC0415  # or each copy would load it
 
-    limit_interpretation(0.0)
     watch = _Watch()
     sys.addaudithook(watch)
-    watch.events = _OUTSIDE_EVENTS
+    watch_exits()
     try:
-        return _find_faults(pickle.loads(policy), case, watch)  # noqa: S301
+        watch.is_on = True
+        made: Policy = pickle.loads(policy)  # noqa: S301
+        watch.is_on = False
+        _check_dependence(made, case, watch)  # in copies of this process, in which the policy has not been used
+        watch.is_on = True
+        replay(made, case.exchanges, f"{type(made).__name__} depends on the process it runs in", "in a fresh one")
+        watch.check(made)
     except CheckError as failed:
         return str(failed)
     finally:
-        watch.events = ()
-
-
-def _find_faults(policy: Policy, case: Case, watch: _Watch) -> str:
-    """Ask the policy, run it, and compare its environment before and after."""
-    name = type(policy).__name__
-    replay(policy, case.exchanges, f"{name} depends on the process it runs in", "in a fresh one")
-    half = len(case.rows) // 2
-    record_exchanges(policy, case.batch, case.rows[:half], case.seed)
-    watch.events = ()
-    take_survey()  # loads what is loaded on first use
-    before = take_survey(), take_fingerprints(policy)
-    watch.events = _OUTSIDE_EVENTS + _INSIDE_EVENTS
-    record_exchanges(policy, case.batch, case.rows[half:], case.seed + 1)
-    watch.events = ()
-    after = take_survey(), take_fingerprints(policy)
-    if watch.touched:
-        return f"{name} reaches outside its return value ({watch.touched[0]}); a policy must not store anything"
-    changed = find_changes(before[1], after[1]) or find_changes(before[0], after[0])
-    if changed:
-        return f"{name} keeps something: {changed[0]} changed while it ran in a fresh process"
+        watch.is_on = False
     return ""
+
+
+def _check_dependence(policy: Policy, case: Case, watch: _Watch) -> None:
+    """Check that what the process holds after one set of records is what it holds after another."""
+    surveys: list[list[Survey]] = [[] for _ in case.rows]
+    for _ in range(2):  # in turns, so that what depends on the time is not the same for a set each time
+        for found, rows in zip(surveys, case.rows, strict=True):
+            found.append(_run_copy(policy, case, rows, watch))
+        place = find_dependence(surveys)
+        if not place:
+            return
+    raise CheckError(
+        f"{type(policy).__name__} keeps something of the records in {place}: other records leave something else there; "
+        "keep nothing, and cache only what follows from constants, sizes and rounds"
+    )
+
+
+def _run_copy(policy: Policy, case: Case, rows: Floats, watch: _Watch) -> Survey:
+    """Run a policy over records in a copy of this process, and describe what that process holds afterwards."""
+    reader, writer = os.pipe()
+    copy = os.fork()
+    if not copy:
+        with os.fdopen(writer, "wb") as said:
+            pickle.dump(_run(policy, case, rows, watch), said)
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as said:
+        raw = said.read()
+    os.waitpid(copy, 0)
+    if not raw:
+        raise CheckError(f"{type(policy).__name__} ended the process that it ran in")
+    found: Survey | str = pickle.loads(raw)  # noqa: S301
+    if isinstance(found, str):
+        raise CheckError(found)
+    return found
+
+
+def _run(policy: Policy, case: Case, rows: Floats, watch: _Watch) -> Survey | str:
+    """Run a policy over records; what the process holds afterwards, or a fault."""
+    with tempfile.TemporaryFile() as printed:
+        for number in (1, 2):
+            os.dup2(printed.fileno(), number)
+    files = measure_files()
+    try:
+        watch.is_on = True
+        record_exchanges(policy, case.batch, rows, case.seed)
+        watch.check(policy)
+    except CheckError as failed:
+        return str(failed)
+    finally:
+        watch.is_on = False
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    return take_survey(policy, files)
 
 
 @dataclass(slots=True, eq=False)
 class _Watch:
-    """Records interpreter events that begin with one of `events`; writing the cache of kernels is allowed."""
+    """Notes events of the interpreter; those of an import, and writing the cache of kernels, are allowed."""
 
-    events: tuple[str, ...] = ()
+    is_on: bool = False
     touched: list[str] = field(default_factory=list)
 
     def __call__(self, event: str, details: tuple[object, ...]) -> None:
-        events = self.events
-        writes = event == "open" and len(details) > 2 and isinstance(details[2], int) and details[2] & _WRITE_FLAGS
-        if not events or not (writes or event.startswith(events)):
+        if not self.is_on:
             return
-        self.events = ()  # the lines below raise events too
+        writes = event == "open" and len(details) > 2 and isinstance(details[2], int) and details[2] & _WRITE_FLAGS
+        if not (writes or event.startswith(_EVENTS)):
+            return
+        self.is_on = False  # the lines below raise events too
         names = [os.fsdecode(detail) for detail in details if isinstance(detail, str | bytes | os.PathLike)]
-        if not any(mark in name for name in names for mark in _KERNEL_CACHE) and not _is_compiling():
+        if not any(mark in name for name in names for mark in _KERNEL_CACHE) and not _is_allowed(
+            event, sys._getframe(1)
+        ):
             self.touched.append(event)
-        self.events = events
+        self.is_on = True
+
+    def check(self, policy: Policy) -> None:
+        """Check that nothing was noted."""
+        if self.touched:
+            raise CheckError(
+                f"{type(policy).__name__} reaches outside its return value ({self.touched[0]}); a policy must not "
+                "store anything"
+            )
 
 
-def _is_compiling() -> bool:
-    """Return whether a kernel is being compiled or loaded, which may happen late."""
-    frame = inspect.currentframe()
-    while frame is not None and not str(frame.f_globals.get("__name__")).startswith(("numba.", "llvmlite.")):
+def _is_allowed(event: str, frame: FrameType | None) -> bool:
+    """Whether a module is being imported or a kernel compiled, which may happen late, or the library asks itself."""
+    files = []
+    while frame is not None:
+        files.append((frame.f_code.co_filename, str(frame.f_globals.get("__name__"))))
         frame = frame.f_back
-    return frame is not None
+    if any(name.startswith(("numba.", "llvmlite.")) or path.startswith("<frozen importlib") for path, name in files):
+        return True
+    return (
+        event.startswith("sys._getframe")
+        and all(  # as a logger does; what gives frames to others is called by them
+            path.startswith(_STANDARD) and not path.startswith(_PACKAGES) for path, _ in files[:2]
+        )
+    )

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.clock import Clock
-from vestige.errors import CheckError, NoAnswerError, NoRecordsError, RuleError
+from vestige.errors import CheckError, DataError, NoAnswerError, NoRecordsError, ParameterError, RuleError
 from vestige.estimate import Estimate
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
@@ -24,13 +24,12 @@ from vestige.random.keys import AuditSeed
 from vestige.records import Records
 from vestige.stream import Stream
 from vestige.types import Bools, Floats, Ints
-from vestige.whole_numbers import WholeNumbers
 
 Reply = Bools | float | Floats | bool | tuple[int, Bools] | None
 TOLERANCE = 1e-9
 """What an answer may differ by if float64 adds up the same numbers in another order."""
-LATE = 10**7
-"""Some streams begin after this round, to find a policy that waits for fewer records before it cheats."""
+LATER, LATE = 10**5, 10**7
+"""Some streams begin after these rounds, to find a policy that waits for fewer records before it cheats."""
 _START_TIME = np.datetime64("2020-01-01", "us")
 
 
@@ -127,56 +126,6 @@ class _Recorder(Policy):
     policy: Policy
     record: Callable[[Exchange], None]  # a list would be spelled out at the start of each stream
 
-    @property
-    def columns(self) -> int:
-        return self.policy.columns
-
-    @property
-    def min_batch(self) -> int:
-        return self.policy.min_batch
-
-    @property
-    def min_early_batch(self) -> int:
-        return self.policy.min_early_batch
-
-    @property
-    def min_last_batch(self) -> int:
-        return self.policy.min_last_batch
-
-    @property
-    def max_batch(self) -> int | None:
-        return self.policy.max_batch
-
-    @property
-    def every_round(self) -> bool:  # type: ignore[override]
-        return self.policy.every_round
-
-    @property
-    def all_or_nothing(self) -> bool:  # type: ignore[override]
-        return self.policy.all_or_nothing
-
-    @property
-    def needs_records(self) -> bool:  # type: ignore[override]
-        return self.policy.needs_records
-
-    @property
-    def requires_secret_coins(self) -> bool:  # type: ignore[override]
-        return self.policy.requires_secret_coins
-
-    @property
-    def max_magnitude(self) -> float:
-        return self.policy.max_magnitude
-
-    @property
-    def checks_rows(self) -> bool:
-        return self.policy.checks_rows
-
-    def read_whole_numbers(self, column: int) -> WholeNumbers:
-        return self.policy.read_whole_numbers(column)
-
-    def check_rows(self, rows: Floats) -> None:
-        self.policy.check_rows(rows)
-
     def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
         return bool(self._ask("can_encode", clock, rounds, leaving))
 
@@ -193,6 +142,15 @@ class _Recorder(Policy):
         reply = _call(self.policy, method, clock, *arguments)
         self.record(Exchange(Question(method, clock, arguments), _freeze(reply)))
         return reply
+
+
+def _pass_on(name: str) -> property:
+    return property(lambda recorder: getattr(recorder.policy, name))
+
+
+for _attribute in set(vars(Policy)) - set(vars(object)) - set(vars(_Recorder)) - {"update_many"}:
+    if not _attribute.startswith("_"):
+        setattr(_Recorder, _attribute, _pass_on(_attribute))
 
 
 class _RecorderOfMany(_Recorder):
@@ -220,16 +178,16 @@ def record_exchanges(policy: Policy, batch: int, rows: Floats, seed: int) -> lis
     exchanges: list[Exchange] = []
     record, few = exchanges.append, rows[: 6 * batch + batch // 3]
     recorder, wide = _Recorder(policy, record), min(2 * batch, policy.max_batch or 2 * batch)
-    _drive_stream(_start_stream(recorder, batch, seed), rows, seed, steps=max(1, batch // 3))
-    _drive_stream(_start_stream(recorder, batch, seed, LATE), few, seed, steps=max(1, batch // 3))
+    starts = ((0, rows), (LATER, few), (LATE, few))
+    for start, some in starts:
+        _drive_stream(_start_stream(recorder, batch, seed, start), some, seed, steps=max(1, batch // 3))
     _drive_stream(
         _start_stream(recorder, wide, seed, max_age=timedelta(seconds=3 * wide)), few, seed, steps=max(1, batch // 3)
     )
     if has_update_many(policy):
-        for start, some in ((0, rows), (LATE, few)):
-            _drive_stream(
-                _start_stream(_RecorderOfMany(policy, record), batch, seed, start), some, seed, steps=3 * batch
-            )
+        many = _RecorderOfMany(policy, record)
+        for start, some in starts:
+            _drive_stream(_start_stream(many, batch, seed, start), some, seed, steps=3 * batch)
     return exchanges
 
 
@@ -275,6 +233,11 @@ def _drive_stream(stream: Stream, rows: Floats, seed: int, steps: int) -> None:
             raise CheckError(f"{name} breaks a rule: {said}") from None
         except (NoRecordsError, NoAnswerError):
             continue
+        except DataError:
+            raise ParameterError(
+                f"{name} does not take the records that it is checked with; pass rows, a function rows(rng, n) that "
+                "draws such as it takes"
+            ) from None
         except Exception as failed:
             raise CheckError(f"{name} failed at t={stream.t} with {type(failed).__name__}") from None
     if set(vars(stream)) != before:
