@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from vestige.errors import ParameterError, StoreError
+from vestige.store.canaries import CanarySearch
 from vestige.store.keyring import Keyring
 from vestige.store.keys import SIZE, hash_subject, hide_subjects
 from vestige.store.ledger import Ledger
-from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
+from vestige.store.overdue import find_overdue, find_overdue_receipts
 from vestige.store.place import Place, check_name
 from vestige.store.snapshot import StoreSnapshot
 from vestige.store.state import State
@@ -105,18 +106,14 @@ class PlainStore(Store):
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits of all streams, and look for canaries in names, values and sources."""
-        check_canaries(canaries)
+        search = CanarySearch(canaries)
         moment = to_utc(wall_clock() if at is None else at)
         overdue = [
             text for name, (terms, state) in self._kept.items() for text in find_overdue(name, terms, state, moment)
         ]
         overdue += find_overdue_receipts("the ledger", self._ledger.receipts, moment)
         held = [_to_bytes(name, terms, state) for name, (terms, state) in self._kept.items()]
-        planted = [
-            f"canary {number} of {len(canaries)} is in the store"
-            for number, canary in enumerate(canaries, 1)
-            if any(canary in body for body in held)
-        ]
+        planted = [search.describe(hit, "the store") for body in held for hit in search.find(body)]
         return tuple(overdue + planted)
 
     def pseudonym(self, subject: str) -> str:

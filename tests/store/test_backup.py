@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -12,10 +14,12 @@ import shutil
 import sqlite3
 import struct
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -109,6 +113,32 @@ def pack_tar(name: str, content: bytes, mode: str = "w") -> bytes:
     return packed.getvalue()
 
 
+class Pipe(io.RawIOBase):
+    """A place that cannot be gone back in, so that a zip file writes sizes after what they belong to."""
+
+    def __init__(self) -> None:
+        self.content = b""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any, /) -> int:
+        self.content += bytes(content)
+        return len(content)
+
+
+def pack_zip(
+    files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, *, piped: bool = False, large: bool = False
+) -> bytes:
+    packed, pipe = io.BytesIO(), Pipe()
+    with zipfile.ZipFile(pipe if piped else packed, "w", method) as archive:
+        for name, content in files.items():
+            (entry := zipfile.ZipInfo(name)).compress_type = method
+            with archive.open(entry, "w", force_zip64=large) as file:
+                file.write(content)
+    return pipe.content if piped else packed.getvalue()
+
+
 PACKED: dict[str, Callable[[Path], bytes]] = {
     "old.db": Path.read_bytes,
     "dump.sql": dump,
@@ -118,6 +148,13 @@ PACKED: dict[str, Callable[[Path], bytes]] = {
     "base.tar": lambda path: pack_tar("base/5/16384", path.read_bytes()),
     "base.tar.gz": lambda path: pack_tar("base/5/16384", path.read_bytes(), "w:gz"),
     "packed twice": lambda path: gzip.compress(pack_tar("dump.sql.gz", gzip.compress(dump(path)))),
+    "old.zip": lambda path: pack_zip({"empty": b"", "sub/old.db": path.read_bytes(), "more": b"more" * 9_999}),
+    "bzip2.zip": lambda path: pack_zip({"old.db": path.read_bytes()}, zipfile.ZIP_BZIP2),
+    "stored.zip": lambda path: pack_zip({"a": b"a" * 99, "old.db": path.read_bytes()}, zipfile.ZIP_STORED),
+    "piped.zip": lambda path: pack_zip({"a": b"a" * 99, "old.db": path.read_bytes()}, piped=True),
+    "large.zip": lambda path: pack_zip({"a": b"a" * 99, "old.db": path.read_bytes()}, large=True),
+    "large, piped.zip": lambda path: pack_zip({"a": b"", "b": path.read_bytes()}, piped=True, large=True),
+    "zip in zip": lambda path: pack_zip({"old.zip": pack_zip({"old.db": path.read_bytes()}), "b": b"b"}),
     "image": lambda path: os.urandom(5_000) + path.read_bytes() + os.urandom(5_000),
 }
 
@@ -258,18 +295,54 @@ def test_rows_of_another_keyring_are_noted_and_a_finding_if_there_are_no_others(
     assert (beside.others, beside.findings, beside.notes) == (2, (), (found,))
 
 
+PERSON = b"ada.lovelace@example.org"
+_SHEET = b"<sst><si><t>" + PERSON + b"</t></si></sst>"
+HIDDEN = {
+    "clear": b"..." + PERSON + b"...",
+    "hexadecimal": PERSON.hex().encode(),
+    "gzip": gzip.compress(PERSON),
+    "tar, gzip": pack_tar("mail", PERSON, "w:gz"),
+    "bzip2": bz2.compress(PERSON),
+    "xz": lzma.compress(PERSON),
+    "UTF-16": "ä ada.lovelace@example.org".encode("utf-16"),
+    "another case": b"Ada.Lovelace@Example.org",
+    "base64": base64.b64encode(b"To: " + PERSON + b"\n"),
+    "hash": hashlib.sha256(PERSON).hexdigest().encode(),
+    "xlsx": pack_zip({"[Content_Types].xml": b"<Types/>", "xl/sharedStrings.xml": _SHEET}),
+    "zip": pack_zip({"empty": b"", "mail": PERSON}),
+}
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"PGDMP\x01\x0e\x00 ...", "pg_restore -f dump.sql FILE"),
         (b"\x28\xb5\x2f\xfd ...", "zstd -d FILE"),
-        (b"PK\x03\x04 ...", "unzip FILE"),
+        (b"7z\xbc\xaf\x27\x1c ...", "7z x FILE"),
+        (b"Rar!\x1a\x07 ...", "unrar x FILE"),
+        (b"PK\x03\x04 ...", "cannot be read to its end (it is damaged or cut off)"),
+        (pack_zip({"a": b"text"}, zipfile.ZIP_LZMA), "a is packed by method 14 of zip"),
+        (pack_zip({"a": b"text"}).replace(b"PK\x03\x04\x14\0\0", b"PK\x03\x04\x14\0\1"), "a is encrypted"),
+        (pack_zip({"a": b"text"})[:34], "cannot be read to its end (it is damaged or cut off)"),
         (gzip.compress(bytes(10_000))[:-20], "cannot be read to its end (it is damaged or cut off)"),
         (b"\x1f\x8b\x08 not gzip at all", "cannot be read to its end"),
         (bytes(range(256)) * 40, "nothing was recognised"),
         (b"", "nothing was recognised"),
     ],
-    ids=["custom dump", "zstd", "zip", "gzip, cut off", "gzip, damaged", "noise", "empty"],
+    ids=[
+        "custom dump",
+        "zstd",
+        "7z",
+        "rar",
+        "zip",
+        "zip, lzma",
+        "zip, encrypted",
+        "zip, cut off",
+        "gzip, cut off",
+        "gzip, damaged",
+        "noise",
+        "empty",
+    ],
 )
 def test_what_cannot_be_looked_into_is_a_finding(site: Site, tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "dump").write_bytes(content)
@@ -279,6 +352,15 @@ def test_what_cannot_be_looked_into_is_a_finding(site: Site, tmp_path: Path, con
     shutil.copy(site.old, folder)
     (folder / "dump").write_bytes(content)
     assert bool(site.inspect(folder).findings) == ("nothing" not in said), "the other file is a backup of the store"
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+def test_a_canary_is_found_where_it_hides(site: Site, tmp_path: Path, name: str) -> None:
+    (folder := tmp_path / "folder").mkdir()
+    (folder / "mail").write_bytes(HIDDEN[name])
+    (found,) = site.inspect(folder, canaries=(b"nobody@example.net", PERSON)).findings
+    assert re.fullmatch(r"canary 2 of 2 is in mail[^,]*(, in clear)?", found)
+    assert PERSON.decode() not in found.lower()
 
 
 def test_a_file_that_is_gone_is_a_finding(site: Site) -> None:

@@ -20,6 +20,7 @@ from vestige.errors import ParameterError, StoreError
 from vestige.ingest import verify_sources
 from vestige.sources.comparison import UNCHECKED
 from vestige.store import Reader, open_keyring
+from vestige.store.canaries import FORMS
 from vestige.store.keyring.backup import BackupReport, inspect_backup
 
 
@@ -38,7 +39,7 @@ from vestige.store.keyring.backup import BackupReport, inspect_backup
     "--canary",
     "texts",
     multiple=True,
-    help="Text that must not occur in any file of STORE, nor in a backup; may be repeated.",
+    help="Text that must not occur in any file of STORE, nor in a backup, in any usual form; may be repeated.",
 )
 @click.option(
     "--canary-hex",
@@ -65,9 +66,14 @@ def verify_store(
     With --against, it also shows what can still be opened of a backup. A row of a sealed store is written with a key of
     its own, which is destroyed when the row is written again; so of an old backup, only rows that did not change since
     can be opened. A backup is a copy of a SQLite store, a plain dump of PostgreSQL (dump.sql), a base backup or data
-    folder, a folder of archived WAL, or any other file or folder; also packed by tar, gzip, bzip2 or xz. Its raw bytes
-    are searched for sealed rows, and those whose keys are left are opened. Anything that opens and is not in STORE now
-    is a finding; so is a store in clear, a copy of the keyring, and a backup in which nothing of STORE is recognised.
+    folder, a folder of archived WAL, or any other file or folder; also packed by tar, zip, gzip, bzip2 or xz. Its raw
+    bytes are searched for sealed rows, and those whose keys are left are opened. Anything that opens and is not in
+    STORE now is a finding; so is a store in clear, a copy of the keyring, and a backup in which nothing of STORE is
+    recognised.
+
+    A canary is looked for as UTF-8, UTF-16 and Latin-1, in upper and lower case, in hexadecimal and base64,
+    percent-encoded, escaped as in JSON and HTML, and as its MD5, SHA-1, SHA-256 or SHA-512 without a salt. The report
+    names the file and the form, and never shows the text. The manual lists what is not found.
 
     This proves what the present keyring opens, and no more: it does not see copies of the keyring that lie elsewhere,
     which is why a keyring belongs into no backup. Rows in a backup that is encrypted, and those that WAL holds only in
@@ -91,7 +97,8 @@ def verify_store(
         found += changed
     reports = [_inspect(backup, store, reader, canaries) for backup in backups]
     if machine:
-        facts = {"backups": [_collect_facts(report) for report in reports]} if reports else {}
+        facts: dict[str, object] = {"backups": [_collect_facts(report) for report in reports]} if reports else {}
+        facts |= {"canary_forms": FORMS} if canaries else {}
         print_json({"findings": list(found)} | ({"notes": list(gone)} if gone else {}) | facts)
     else:
         for text in found + _summarize_notes(gone):
@@ -99,6 +106,8 @@ def verify_store(
         if not found:
             checked = "limits, rows, keys and the server" if store.file is None else "limits, pragmas, pages and files"
             say(f"{store}: nothing found; {checked} are as they should be.")
+        if canaries:
+            say(f"Canaries were looked for as {FORMS}.")
         for report in reports:
             _show(report)
     if found or any(report.findings for report in reports):

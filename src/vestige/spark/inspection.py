@@ -18,6 +18,7 @@ from pathlib import Path
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.spark.shard_keys import find_shard_slot
 from vestige.store import open_keyring
+from vestige.store.canaries import CanarySearch
 from vestige.store.keyring import Keyring, KeyTable
 from vestige.store.keyring.file import MAGIC as KEYRING_MAGIC
 from vestige.store.keyring.keyring import SHORT_ID
@@ -94,10 +95,9 @@ def inspect_files(
             raise ParameterError(
                 f"folders: there is no {place}; give the checkpoint and the local folders of the query"
             )
-    if not all(isinstance(canary, bytes) and canary for canary in canaries):
-        raise ParameterError("canaries has one that is empty or is not bytes; pass bytes that are looked for")
+    search = CanarySearch(canaries)
     opened = open_keyring(keyring)
-    scan = _Scan(opened, opened.read(), canaries)
+    scan = _Scan(opened, opened.read(), search)
     for place in map(Path, given):
         for file in sorted(place.rglob("*")) if place.is_dir() else [place]:
             if file.is_file():
@@ -108,7 +108,7 @@ def inspect_files(
 class _Scan:
     """What was found so far."""
 
-    def __init__(self, keyring: Keyring, keys: KeyTable, canaries: Sequence[bytes]) -> None:
+    def __init__(self, keyring: Keyring, keys: KeyTable, canaries: CanarySearch) -> None:
         self._id, self._keys, self._canaries = keyring.id, keys, canaries
         self._files, self._states, self._openable = 0, set[tuple[int, int, int]](), set[tuple[int, int]]()
         self._findings: dict[str, None] = {}
@@ -130,9 +130,8 @@ class _Scan:
             self._findings[f"{name} is packed and cannot be unpacked, so not all of it was looked at"] = None
 
     def _search(self, name: str, content: bytes) -> None:
-        for number, canary in enumerate(self._canaries, 1):
-            if canary in content:
-                self._findings[f"canary {number} of {len(self._canaries)} is in {name}, in clear"] = None
+        for hit in self._canaries.find(content):
+            self._findings[self._canaries.describe(hit, name) + ("" if hit.form else ", in clear")] = None
         for at in _find_all(content, KEYRING_MAGIC):
             if content[at + _KEYRING_ID_AT :].startswith(self._id):
                 self._findings[f"{name} holds the keyring, or a copy of it; keep it away from the files"] = None
@@ -152,13 +151,10 @@ class _Scan:
                 plain = open_part(sealed, prefix, key)
             except SealError:  # a piece of it, or of another attempt at the same batch
                 continue
-            for number, canary in enumerate(self._canaries, 1):
-                if canary in plain:
-                    shard = prefix.slot - find_shard_slot(0)
-                    self._findings[
-                        f"canary {number} of {len(self._canaries)} is in {name}, in the state of shard {shard}, which "
-                        "can be opened"
-                    ] = None
+            for hit in self._canaries.find(plain):
+                shard = prefix.slot - find_shard_slot(0)
+                said = self._canaries.describe(hit, name)
+                self._findings[f"{said}, in the state of shard {shard}, which can be opened"] = None
 
     def report(self) -> FilesReport:
         """What was found."""

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from vestige.errors import NoStoreError, ParameterError
+from vestige.store.canaries import CanarySearch
 from vestige.store.canonical import arrange
 from vestige.store.keyring import Keyring
 from vestige.store.keys import SIZE, hash_subject, hide_subjects
 from vestige.store.memory_rows import MemoryRows
-from vestige.store.overdue import check_canaries, find_overdue, find_overdue_receipts
+from vestige.store.overdue import find_overdue, find_overdue_receipts
 from vestige.store.search import list_named
 from vestige.store.store import PATIENCE
 from vestige.store.table_store import TableStore
@@ -97,7 +98,7 @@ class MemoryStore(TableStore):
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits of all streams, and look for canaries in all that is stored."""
-        check_canaries(canaries)
+        search = CanarySearch(canaries)
         moment = to_utc(wall_clock() if at is None else at)
         streams, ledger = sorted(self._states(), key=lambda each: each[0]), self.read_ledger()
         overdue = [text for stream in streams for text in find_overdue(*stream, moment)]
@@ -105,11 +106,7 @@ class MemoryStore(TableStore):
         with self._use() as tables:
             overdue += tables.requests.inspect(moment)
         held = self._rows.to_bytes()
-        planted = [
-            f"canary {number} of {len(canaries)} is in the store"
-            for number, canary in enumerate(canaries, 1)
-            if canary in held
-        ]
+        planted = [search.describe(hit, "the store") for hit in search.find(held)]
         return tuple(overdue + planted)
 
     def pseudonym(self, subject: str) -> str:

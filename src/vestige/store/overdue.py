@@ -5,17 +5,15 @@ Guarantee: finds what is overdue by rounds, by age and by request; held by tests
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 import numpy as np
 
-from vestige.errors import ParameterError
 from vestige.store.receipt import Receipt
 from vestige.store.state import State
 from vestige.store.terms import Terms
 from vestige.times import format_duration
-from vestige.validation import check_list
 
 
 def find_overdue(name: str, terms: Terms, state: State, at: datetime) -> Iterator[str]:
@@ -80,20 +78,3 @@ def find_overdue_receipts(where: str, receipts: Iterable[Receipt], at: datetime,
 
 def _count_records(count: int) -> str:
     return "1 record is" if count == 1 else f"{count:,} records are"
-
-
-def check_canaries(canaries: Sequence[bytes]) -> None:
-    """Check what a caller of `Reader.verify` wants to be looked for.
-
-    Args:
-        canaries: bytes that must not occur in a store.
-
-    Raises:
-        ParameterError: it is not a list of bytes, or one of them is empty.
-
-    Example:
-        >>> check_canaries([b"Ada"])
-    """
-    check_list("canaries", canaries, bytes, "bytes")
-    if any(not canary for canary in canaries):
-        raise ParameterError("canaries contains an empty one; give at least one byte")

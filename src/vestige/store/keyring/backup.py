@@ -18,11 +18,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vestige.errors import ParameterError, StoreError
+from vestige.store.canaries import CanarySearch
 from vestige.store.keyring.backup_scan import BackupScan
 from vestige.store.keyring.backup_streams import IT, read_backup
 from vestige.store.keyring.keyring import MARKER, Keyring, KeyTable, name_keyring
 from vestige.store.keyring.seal import Prefix
-from vestige.store.overdue import check_canaries
 from vestige.store.row_keys import name_row
 from vestige.store.rows import TABLES
 
@@ -90,7 +90,7 @@ def inspect_backup(
 
     Args:
         path: a copy of a SQLite store, a plain dump, a data folder or base backup of PostgreSQL, a folder of its
-            write-ahead log, or any other file or folder; also packed with tar, gzip, bzip2 or xz.
+            write-ahead log, or any other file or folder; also packed with tar, zip, gzip, bzip2 or xz.
         keyring: the keyring of the store as it is today.
         list_versions: lists which writing of each row the store holds now; see `Reader.list_versions`.
         canaries: bytes that must not be in the backup, nor in what can be opened of it.
@@ -121,11 +121,11 @@ def inspect_backup(
         (3, 1, 0, 2)
         >>> folder.cleanup()
     """
-    check_canaries(canaries)
+    search = CanarySearch(canaries)
     place = Path(path)
     if not place.exists():
         raise ParameterError(f"{path}: there is no such file or folder to look at; give the path of a backup")
-    scan = BackupScan(keyring, canaries)
+    scan = BackupScan(keyring, search)
     read_backup(place, scan.read, scan.findings.append, tell)
     for name in dict.fromkeys(scan.sealed_files):
         scan.findings += _find_rows_in_clear(name or IT, place / name)

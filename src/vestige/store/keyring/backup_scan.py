@@ -7,8 +7,9 @@ Guarantee: finds what lies across the border of two windows as well; held by tes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
+from vestige.store.canaries import CanarySearch
 from vestige.store.keyring.backup_streams import IT, Bytes
 from vestige.store.keyring.file import MAGIC as KEYRING_MAGIC
 from vestige.store.keyring.keyring import MARKER, SHORT_ID, Key, Keyring
@@ -69,7 +70,7 @@ class BackupScan:
 
     Args:
         keyring: the keyring whose rows are looked for.
-        canaries: bytes that must not be there, nor in what can be opened.
+        canaries: the search for what must not be there, nor in what can be opened.
 
     Attributes:
         found: the versions of its rows.
@@ -80,7 +81,7 @@ class BackupScan:
         findings: what is wrong, one sentence each.
     """
 
-    def __init__(self, keyring: Keyring, canaries: Sequence[bytes]) -> None:
+    def __init__(self, keyring: Keyring, canaries: CanarySearch) -> None:
         self.found, self.late, self.marker = Versions(), set[int](), 0
         self.others: dict[bytes, Versions] = {}
         self.sealed_files: list[str] = []
@@ -88,7 +89,7 @@ class BackupScan:
         self._keyring, self._keys = keyring, keyring.read()
         self._opened = set[tuple[int, int]]()
         self._canaries = canaries
-        self._overlap = max([_SQLITE_HEADER, 2 * PREFIX, *(2 * len(canary) for canary in canaries)])
+        self._overlap = max(_SQLITE_HEADER, 2 * PREFIX, canaries.overlap)
 
     def read(self, name: str, source: Bytes) -> None:
         """Search the bytes of a file.
@@ -113,10 +114,8 @@ class BackupScan:
                         "was made; keep the keyring out of backups, delete copies of it, and make them useless: "
                         "vestige keyring rotate"
                     )
-            for number, canary in enumerate(self._canaries, 1):
-                for form in (canary, canary.hex().encode()):
-                    if any(True for _ in window.find_all(form, limit)):
-                        self._report(f"canary {number} of {len(self._canaries)} is in {called}, in clear")
+            for hit in self._canaries.find(window.data, limit):
+                self._report(self._canaries.describe(hit, called) + ("" if hit.form else ", in clear"))
             window.drop(limit)
 
     def _report(self, text: str) -> None:
@@ -149,10 +148,8 @@ class BackupScan:
             self._opened.add((prefix.version, prefix.part))
         except SealError:
             plain = decrypt_start(sealed[PREFIX : PREFIX + min(prefix.length - TAG, _PIECE)], prefix, key)
-        for number, canary in enumerate(self._canaries, 1):
-            if canary in plain:
-                row = name_row(prefix.slot)
-                self._report(f"canary {number} of {len(self._canaries)} is in {name}, in {row}, which can be opened")
+        for hit in self._canaries.find(plain):
+            self._report(f"{self._canaries.describe(hit, name)}, in {name_row(prefix.slot)}, which can be opened")
 
     def _read_sqlite(self, name: str, window: _Window, at: int) -> None:
         """Look at what may be the header of a SQLite file."""

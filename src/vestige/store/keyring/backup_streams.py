@@ -23,6 +23,8 @@ IT = "it"
 """What a backup that is one file is called in a sentence about it."""
 _HEAD = 512
 """Bytes by which the kind of a file is recognised: a header of tar."""
+_PIECE = 1 << 14
+"""Bytes of a file in a zip file that are unpacked at once, of which each may become a thousand."""
 _DEPTH = 4
 """How often something is unpacked that was packed in another way."""
 _UNPACKERS: dict[bytes, Callable[[BufferedReader], Bytes]] = {
@@ -33,9 +35,17 @@ _UNPACKERS: dict[bytes, Callable[[BufferedReader], Bytes]] = {
 _PACKED = {
     b"\x28\xb5\x2f\xfd": "is compressed with zstd; unpack it first: zstd -d FILE",
     b"\x04\x22\x4d\x18": "is compressed with lz4; unpack it first: lz4 -d FILE",
-    b"PK\x03\x04": "is a zip file; unpack it first: unzip FILE",
+    b"7z\xbc\xaf\x27\x1c": "is packed by 7-Zip; unpack it first: 7z x FILE",
+    b"Rar!": "is packed by RAR; unpack it first: unrar x FILE",
     b"PGDMP": "is a dump in PostgreSQL's custom format; make a plain one of it first: pg_restore -f dump.sql FILE",
 }
+_ZIP = b"PK\x03\x04"
+_ZIP_HEAD = struct.Struct("<2xHHxxxx4xIIHH")
+"""What follows the first four bytes of a file in a zip file: flags, method, two sizes, lengths of name and extras."""
+_ZIP_LONG = 0xFFFFFFFF
+_ENCRYPTED, _SIZES_LATER = 1, 8
+_STORED = 0
+_INFLATERS: dict[int, Callable[[], Any]] = {8: lambda: zlib.decompressobj(-zlib.MAX_WBITS), 12: bz2.BZ2Decompressor}
 _TAR = b"ustar"
 _TAR_AT = 257
 _WAL = struct.Struct("<HHIQIIQII")
@@ -118,8 +128,60 @@ def _unpack(name: str, source: Bytes, scan: Scan, report: Callable[[str], None],
             for member in archive:
                 if (inner := archive.extractfile(member) if member.isfile() else None) is not None:
                     _unpack(f"{name}/{member.name}".lstrip("/"), inner, scan, report, depth + 1)
+    elif stream.head.startswith(_ZIP):
+        _unpack_zip(name, _Kept(stream), scan, report, depth)
     else:
         scan(name, _strip_wal_headers(stream))
+
+
+def _unpack_zip(name: str, source: _Kept, scan: Scan, report: Callable[[str], None], depth: int) -> None:
+    """Scan the files in a zip file in the order in which they lie there, then its directory, which has their names."""
+    while (start := _read_exactly(source, len(_ZIP))) == _ZIP:
+        if len(head := _read_exactly(source, _ZIP_HEAD.size)) < _ZIP_HEAD.size:
+            raise EOFError
+        flags, method, packed, _, *lengths = _ZIP_HEAD.unpack(head)
+        called, extra = (_read_exactly(source, length) for length in lengths)
+        inner = f"{name}/{called.decode(errors='replace')}".lstrip("/")
+        if packed == _ZIP_LONG:
+            packed = _read_long_size(extra)
+        is_open = bool(flags & _SIZES_LATER and not packed)
+        member: _Packed | _Limited = _Limited(source, packed)
+        if method in _INFLATERS and not flags & _ENCRYPTED:
+            member = _Packed(source, _INFLATERS[method]())
+        elif is_open:
+            report(f"{inner} does not say how long it is, so neither it nor what follows was unpacked; unpack it first")
+            break
+        elif method != _STORED or flags & _ENCRYPTED:
+            kind = "is encrypted" if flags & _ENCRYPTED else f"is packed by method {method} of zip"
+            report(f"{inner} {kind}, so it was not looked at; unpack it first")
+            member.skip()
+            continue
+        _unpack(inner, member, scan, report, depth + 1)
+        member.skip()
+        if flags & _SIZES_LATER:
+            _skip_sizes(source)
+    source.put_back(start)
+    scan(name, source)
+    if not start.startswith(b"PK"):
+        raise EOFError
+
+
+def _read_long_size(extra: bytes) -> int:
+    """The packed size of a file of 4 GiB and more, which stands behind its unpacked size."""
+    at = 0
+    while at + 4 <= len(extra):
+        kind, length = struct.unpack_from("<HH", extra, at)
+        if kind == 1 and length >= 16:
+            return int.from_bytes(extra[at + 12 : at + 20], "little")
+        at += 4 + length
+    return 0
+
+
+def _skip_sizes(source: _Kept) -> None:
+    """Skip the sizes that follow a file: three numbers of 4 or 8 bytes, maybe after a signature."""
+    ahead = _read_exactly(source, 24)
+    at = next((at for at in (12, 16, 20, 24) if ahead[at : at + 2] == b"PK" or at == len(ahead)), 0)
+    source.put_back(ahead[at:])
 
 
 def _explain(problem: Exception) -> str:
@@ -164,6 +226,62 @@ class _Stream(RawIOBase):
         found = self.read(len(buffer))
         buffer[: len(found)] = found
         return len(found)
+
+
+class _Kept:
+    """Bytes that can be put back."""
+
+    def __init__(self, source: Bytes) -> None:
+        self._source, self._rest = source, b""
+
+    def read(self, size: int, /) -> bytes:
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found or self._source.read(size)
+
+    def put_back(self, content: bytes) -> None:
+        """Let these bytes be read next."""
+        self._rest = content + self._rest
+
+
+class _Limited:
+    """So many bytes of others."""
+
+    def __init__(self, source: Bytes, size: int) -> None:
+        self._source, self._left = source, size
+
+    def read(self, size: int, /) -> bytes:
+        found = self._source.read(min(size, self._left))
+        self._left -= len(found)
+        return found
+
+    def skip(self) -> None:
+        """Read the rest."""
+        while self.read(1 << 16):
+            pass
+        if self._left:
+            raise EOFError
+
+
+class _Packed:
+    """The bytes of a file in a zip file, unpacked; what follows it is put back."""
+
+    def __init__(self, source: _Kept, unpacker: Any) -> None:
+        self._source, self._unpacker, self._rest = source, unpacker, b""
+
+    def read(self, size: int, /) -> bytes:
+        while not self._rest and not self._unpacker.eof:
+            if not (more := self._source.read(_PIECE)):
+                raise EOFError
+            self._rest = self._unpacker.decompress(more)
+            if self._unpacker.eof:
+                self._source.put_back(self._unpacker.unused_data)
+        found, self._rest = self._rest[:size], self._rest[size:]
+        return found
+
+    def skip(self) -> None:
+        """Read the rest."""
+        while self.read(1 << 16):
+            pass
 
 
 def _read_exactly(source: Bytes, size: int) -> bytes:

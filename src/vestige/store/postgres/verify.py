@@ -11,10 +11,10 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 
 from vestige.errors import StoreBusyError, StoreError
+from vestige.store.canaries import CanarySearch
 from vestige.store.inspection import inspect_tables
 from vestige.store.keyring import Keyring
 from vestige.store.memory_rows import copy_sealed
-from vestige.store.overdue import check_canaries
 from vestige.store.postgres.connection import Connection
 from vestige.store.postgres.session import Session
 from vestige.store.rows import TABLES
@@ -50,7 +50,7 @@ def verify_store(
         ParameterError: a canary is empty, or is not bytes.
     """
     moment = to_utc(wall_clock() if at is None else at)
-    check_canaries(canaries)
+    search = CanarySearch(canaries)
     found, copy = list[str](), None
     with begin() as session, _note_trouble(found):
         found += keyring.verify()
@@ -60,7 +60,7 @@ def verify_store(
     if copy is not None:
         with _note_trouble(found), copy.report_damage():
             found += inspect_tables(Tables(copy), moment)
-            found += _find_canaries(copy, canaries)
+            found += _find_canaries(copy, search)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
 
@@ -82,12 +82,10 @@ def _check_settings(connection: Connection) -> Iterator[str]:
             yield f"{connection.where}: the server has {name}=off, {effect}; have its administrator switch it on"
 
 
-def _find_canaries(rows: SealedRows, canaries: Sequence[bytes]) -> Iterator[str]:
+def _find_canaries(rows: SealedRows, search: CanarySearch) -> Iterator[str]:
     """Where canaries are: in what was sealed, and in all that is stored in clear."""
-    tables = [*TABLES] if canaries else []
+    tables = [*TABLES] if search.count else []
     held = b"".join(
         part for table in tables for each in (rows, rows.inner) for _, parts in each.iterate(table) for part in parts
     )
-    for number, canary in enumerate(canaries, 1):
-        if canary in held:
-            yield f"canary {number} of {len(canaries)} is in the store"
+    yield from (search.describe(hit, "the store") for hit in search.find(held))

@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 
 from vestige.errors import StoreBusyError, StoreError
+from vestige.store.canaries import CanarySearch
 from vestige.store.inbox import Inbox
 from vestige.store.inspection import inspect_tables
 from vestige.store.keyring import Keyring
-from vestige.store.overdue import check_canaries
 from vestige.store.paths import append_ending, find_siblings, is_draft
 from vestige.store.row_keys import find_orphans
 from vestige.store.rows import Rows
@@ -58,7 +58,7 @@ def verify_file(
         StoreError: there is no such file.
     """
     moment = to_utc(wall_clock() if at is None else at)
-    check_canaries(canaries)
+    search = CanarySearch(canaries)
     found = list(_find_leftovers(path, is_sealed=keyring is not None))
     files = _read_siblings(path) if canaries else {}  # first of all: who copies the store clears a journal away
     before, image, bodies = 0, b"", b""
@@ -89,7 +89,7 @@ def verify_file(
     found += _check_pragmas()
     found += Inbox(path).find_troubles()
     found += () if keyring is None else _check_keyring(keyring)
-    found += _find_canaries(path.name, {path.name: image} | files, bodies, canaries)
+    found += _find_canaries(path.name, {path.name: image} | files, bodies, search)
     return tuple(dict.fromkeys(text.encode("utf-8", "backslashreplace").decode() for text in found))
 
 
@@ -182,12 +182,13 @@ def _read_siblings(path: Path) -> dict[str, bytes]:
     return held
 
 
-def _find_canaries(store: str, files: Mapping[str, bytes], bodies: bytes, canaries: Sequence[bytes]) -> Iterator[str]:
+def _find_canaries(store: str, files: Mapping[str, bytes], bodies: bytes, search: CanarySearch) -> Iterator[str]:
     """Where canaries are: in the store as it was copied, in its states put together, in the files beside it."""
-    for number, canary in enumerate(canaries, 1):
-        for name, content in files.items():
-            if canary in content:
-                where = f"{content.count(canary)} times, first at byte {content.find(canary)}"
-                yield f"canary {number} of {len(canaries)} is in {name}, {where}"
-        if canary in bodies and canary not in files[store]:
-            yield f"canary {number} of {len(canaries)} is in {store}, in a state, across two pages"
+    known = set()
+    for name, content in files.items():
+        for hit in search.find(content):
+            known |= {(hit.number, hit.form)} if name == store else set()
+            yield f"{search.describe(hit, name)}, {hit.count} times, first at byte {hit.at}"
+    for hit in search.find(bodies):
+        if (hit.number, hit.form) not in known:
+            yield f"{search.describe(hit, store)}, in a state, across two pages"
