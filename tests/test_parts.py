@@ -43,6 +43,7 @@ def test_the_option_runs_each_test_in_one_part() -> None:
     assert len(found) > 20
 
 
+@pytest.mark.slow(3)
 def test_what_is_no_part_is_refused(pytestconfig: pytest.Config) -> None:
     line = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/test_parts.py", "--part", "5/4"]
     done = subprocess.run(line, cwd=pytestconfig.rootpath, capture_output=True, text=True, check=False)
