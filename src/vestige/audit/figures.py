@@ -184,7 +184,7 @@ def draw_comparison(comparison: Comparison, path: str | Path | None = None) -> F
     ticks = sorted({row.retention for row in comparison.rows})
     bottom.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     for panel in (top, bottom):
-        panel.xaxis.minorticks_off()
+        panel.set_xticks([], minor=True)
     set_plain_ticks(top)
     figure.legend(loc="outside upper left", ncols=2)
     save_figure(figure, path)

@@ -122,7 +122,7 @@ def _draw_figure(results: Results, figure: Figure) -> None:
         label = f"bits, mean {mean:g}"
         left.plot(x, batches[finite], color=style.colour, marker=style.marker, ls="none", label=label)
     for axes in (left, right):
-        axes.xaxis.minorticks_off()
+        axes.set_xticks([], minor=True)
     figures.draw_legend(figure, left)
 
 
