@@ -43,7 +43,9 @@ from vestige import (
 from vestige.audit import AuditSeed, measure_leakage
 from vestige.cli import command
 from vestige.noise import Noise
-from vestige.planning import plan
+from vestige.planning.data_model import DataModel
+from vestige.planning.plan import make_private
+from vestige.planning.prediction import predict_with
 from vestige.policies import Encoded
 from vestige.policies.private import check_bound
 from vestige.serialization import from_dict, to_dict
@@ -301,13 +303,14 @@ def test_ends_are_kept_and_named() -> None:
 
 
 def test_a_plan_takes_both_ends() -> None:
-    rows = {
-        limit: plan(Mean(), records=1_000_000, mean=3.0, bound=limit).row("Private, epsilon 1")
-        for limit in ((0.0, 6.0), 3.0, 6.0)
-    }
-    assert rows[0.0, 6.0].price is not None
-    assert rows[6.0].price is not None
-    assert rows[0.0, 6.0].retention < rows[6.0].retention  # type: ignore[operator]
+    model = DataModel(Mean(), None, 3.0, 10_000)
+    prices = {}
+    for limit in ((0.0, 6.0), 3.0, 6.0):
+        private, refusal = make_private(model, Mean(), 1.0, 1e-6, limit)
+        assert private is not None
+        assert (refusal, private.name_bounds(("x",))) == ("", {"x": limit})
+        prices[limit] = predict_with(model, private, 2_048, 100_000, steady=True).price - 1.0
+    assert prices[6.0] > 3.0 * prices[0.0, 6.0]
 
 
 def vestige(*words: object) -> str:
