@@ -100,7 +100,7 @@ class Descent(Packing, Generic[M]):
 
     @property
     def size(self) -> int:
-        """The number of numbers: parameters, curvature, squares of gradients, tests and centres."""
+        """How many there are of parameters, curvatures, squares of gradients, tests and centres."""
         return (1 + self._kinds) * self.count + self._pairs + len(_LEAST_TESTS) + self.model.centred
 
     @property
