@@ -46,16 +46,8 @@ def write_batches(
     """
     batches, size = averages.shape
     values, near, far = np.empty((length, size)), np.empty(size), np.full(size, np.inf)
-    said, moved, target, deviations, found, none, low, rest = (
-        before.copy(),
-        np.empty(size),
-        np.empty(size),
-        np.zeros(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-        np.empty(size),
-    )
+    said, moved, target, deviations = before.copy(), np.empty(size), np.empty(size), np.zeros(size)
+    found, none, low, rest = np.empty(size), np.zeros(size), np.empty(size), np.empty(size)
     can, keep, weights = np.ones(length, np.bool_), np.zeros(length, np.bool_), np.ones(length)
     residuals, misses, words = np.empty((batches, size)), np.zeros(batches), np.empty(batches, np.bool_)
     writer, marks, usual = make_writer(length, size), np.empty(size, np.bool_), np.zeros(size)
