@@ -63,7 +63,7 @@ def audit_table(
         ...     _ = stream.extend(day)
         ...     days.append(TableSnapshot(stream.retained.rounds.tolist(), stream.retained.values))
         >>> audit_table(days, trials=499, level=0.05).verdict
-        'curated'
+        'chosen by value'
     """
     check_int("trials", trials, 99, 10**6)
     check_float("level", level, lambda number: 0.0 < number < 1.0, "between 0 and 1, such as 0.01")

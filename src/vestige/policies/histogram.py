@@ -107,7 +107,7 @@ def parse_edges(options: Sequence[str]) -> tuple[float, ...]:
 
     Example:
         >>> parse_edges(["0", "2.5"])
-        (0.0, 2.5)
+        (0, 2.5)
     """
     try:
         return tuple(parse_number(text) for text in options)

@@ -26,7 +26,7 @@ class Model(ABC):
         ...         return np.ones((1, 1))
         >>> from vestige.statistics import Descent
         >>> descent = Descent(Squared())
-        >>> descent.read_state(descent.step(None, np.array([[1.0], [3.0]]), np.ones(2), 1.0)).parameters.round(4)
+        >>> descent.read_state(descent.step(None, np.array([[1.0], [3.0]]), np.ones(2), 1.0)).parameters.round(2)
         array([2.])
     """
 
