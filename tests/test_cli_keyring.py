@@ -428,8 +428,9 @@ def test_a_backup_from_before_an_erasure_shows_nothing_of_it() -> None:
     who = open_reader("v.db", keyring="v.keyring").pseudonym("u3@example.org")
     text = said(*verify, "--canary-hex", who, "--canary", "example.org")
     assert text == (
-        "v.db: nothing found; limits, pragmas, pages and files are as they should be. monday.db: 5 sealed rows; 2 of "
-        "them are in the store now; 3 cannot be opened: their keys were destroyed."
+        "v.db: nothing found; limits, pragmas, pages and files are as they should be. "
+        f"Canaries were looked for as {FORMS}. "
+        "monday.db: 5 sealed rows; 2 of them are in the store now; 3 cannot be opened: their keys were destroyed."
     )
     found = facts(*verify)
     assert found["findings"] == []

@@ -320,7 +320,7 @@ def test_a_run_that_is_killed_goes_on(tmp_path: Path) -> None:
     path, store, rows = tmp_path / "long.csv", tmp_path / "a.db", 9_000
     path.write_text("spent,key\n" + "".join(f"{i % 1000 / 8},{i % 3}\n" for i in range(rows)))
     arguments = ["run", path, "--column", "spent", "--retention", "64", "--seed", "3", "--by", "key", "--store", store]
-    for commits in (1, 9):  # those of the rehearsal of kernels count too
+    for commits in (1, 14):  # those of the rehearsal of kernels count too
         subprocess.run([sys.executable, "-c", KILLED, str(commits), *map(str, arguments)], check=False)
     assert 1_000 <= taken(store) < rows, "it was killed on the way"
     facts = said(*arguments)

@@ -36,11 +36,12 @@ def test_a_cited_test_exists(path: Path) -> None:
 
 
 def check_test_exists(cited: str) -> None:
-    """A folder or a file that has tests, or one test of a file."""
+    """A folder or a file that has tests, a program that measures what they test, or one test of a file."""
     name, _, function = cited.partition("::")
     assert (ROOT / name).exists(), f"{name} does not exist"
     files = [ROOT / name] if name.endswith(".py") else list((ROOT / name).glob("test_*.py"))
-    assert any(f"def {function or 'test_'}" in file.read_text() for file in files), f"{cited} is not a test"
+    wanted = (f"def {function}",) if function else ("def test_", 'if __name__ == "__main__":')
+    assert any(text in file.read_text() for file in files for text in wanted), f"{cited} is not a test"
 
 
 def test_every_guarantee_of_docs_cites_tests_that_exist() -> None:

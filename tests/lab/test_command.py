@@ -41,7 +41,9 @@ class Newest(Policy):
     def answer(self, clock, retained):
         return retained.values.mean(axis=0)
 '''
-CHEAT = MINE.replace("can = np", "seen.append(clock.t); can = np").replace("@dataclass", "seen = []\n@dataclass")
+CHEAT = MINE.replace("can = np", "seen.append(arrivals.values.sum()); can = np").replace(
+    "@dataclass", "seen = []\n@dataclass"
+)
 
 
 def run_trial(point: Point, rng: np.random.Generator, parts: Parts) -> Mapping[str, float]:

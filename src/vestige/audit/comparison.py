@@ -252,7 +252,11 @@ def compare(
             raise ParameterError(
                 f"policies: {name!r} is {show_value(policy)}, not a vestige.Policy; pass policies by name"
             )
-    given = retention if isinstance(retention, Sequence) and not isinstance(retention, str | bytes) else [retention]
+    given = (
+        retention
+        if isinstance(retention, Sequence | np.ndarray) and not isinstance(retention, str | bytes)
+        else [retention]
+    )
     retentions = [check_int("retention", each, 1) for each in given]
     if not retentions:
         raise ParameterError("retention is empty; pass at least one")

@@ -9,6 +9,7 @@ tests/store/test_canaries.py.
 from __future__ import annotations
 
 import base64
+import codecs
 import hashlib
 import html
 import json
@@ -20,6 +21,7 @@ from vestige.errors import ParameterError
 from vestige.validation import check_list
 
 _HASHES = ("md5", "sha1", "sha256", "sha512")
+_UTF_16 = codecs.getencoder("utf-16-le"), codecs.getencoder("utf-16-be")
 _SHORTEST = 7
 """Characters of base64 that are looked for; fewer would be found by chance."""
 FORMS = (
@@ -123,9 +125,9 @@ def _add_forms(canary: bytes, exact: dict[str, set[bytes]], caseless: dict[str, 
     if text.isprintable() and text:
         cases = dict.fromkeys((text, text.lower(), text.upper(), text.title()))
         caseless["in another case"] = {case.encode().lower() for case in cases}
-        for codec in ("utf-16-le", "utf-16-be"):
-            caseless.setdefault("as UTF-16", set()).update(case.encode(codec).lower() for case in cases)
-            exact["as base64"] |= {part for case in cases for part in _encode_base64(case.encode(codec))}
+        wide = [encode(case)[0] for encode in _UTF_16 for case in cases]
+        caseless["as UTF-16"] = {each.lower() for each in wide}
+        exact["as base64"] |= {part for each in wide for part in _encode_base64(each)}
         exact["as base64"] |= {part for case in cases for part in _encode_base64(case.encode())}
         caseless["in hexadecimal"] |= {case.encode().hex().encode() for case in cases}
         plain = {case.encode().lower() for case in cases}
