@@ -327,7 +327,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "approximate_trade_off": (audit.approximate_trade_off, {"rate": 0.1, "epsilon": 1.0, "delta": 0.0}),
         "default_policies": (audit.default_policies, {"bound": 3.0}),
         "run_outlier": (audit.run_outlier, {"trials": 1, "seed": 0}),
-        "detect": (audit.detect, {"snapshots": [snapshot], "declared": (), "trials": 99, "seed": 0}),
+        "detect": (audit.detect, {"snapshots": [snapshot], "removed": (), "trials": 99, "seed": 0}),
         "audit_table": (
             audit.audit_table,
             {"snapshots": [audit.TableSnapshot([1, 2, 4], [1.0, 2.0, 3.0])], "declared": ()}

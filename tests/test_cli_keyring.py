@@ -21,6 +21,7 @@ from vestige.cli import command
 from vestige.cli.group import load_commands
 from vestige.cli.store_options import VARIABLE, StoreOptions
 from vestige.store import BACKENDS, KeyringFile, SqliteStore, open_reader
+from vestige.store.canaries import FORMS
 from vestige.store.sqlite.reader import SqliteReader
 
 ADDRESS = "postgresql://ada:tops3cret@db.example.org/visits"

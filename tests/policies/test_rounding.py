@@ -203,10 +203,9 @@ def test_noise_is_named_and_fixed_points_are_fine_beside_it() -> None:
     for retention in (56, 256):
         stream = Stream(policy, retention=retention, seed=AuditSeed(0))
         stream.extend(rows)
-        assert [note.split(" with")[0].split(" round")[0] for note in stream.estimate().notes] == [
-            "Each average carries noise",
-            "As of",
-        ]
+        noise, moment = stream.estimate().notes
+        assert noise.startswith("Each average carries noise")
+        assert moment.startswith("As of round")
 
 
 @pytest.mark.parametrize("mean", [0.0, 30.0, 1000.0, -1e6, 1e11])

@@ -8,7 +8,7 @@ tests/audit/test_comparison.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -252,11 +252,8 @@ def compare(
             raise ParameterError(
                 f"policies: {name!r} is {show_value(policy)}, not a vestige.Policy; pass policies by name"
             )
-    given = (
-        retention
-        if isinstance(retention, Sequence | np.ndarray) and not isinstance(retention, str | bytes)
-        else [retention]
-    )
+    several = isinstance(retention, Sequence | np.ndarray) and not isinstance(retention, str | bytes)
+    given: Iterable[object] = retention if isinstance(retention, Iterable) and several else [retention]
     retentions = [check_int("retention", each, 1) for each in given]
     if not retentions:
         raise ParameterError("retention is empty; pass at least one")
