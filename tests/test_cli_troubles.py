@@ -17,10 +17,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from troubled import MAX_AGE, START, KeepsHalf, damage, fill, flip_middle, lose_name, set_word, spread
+from troubled import MAX_AGE, START, KeepsHalf, damage, fill, flip_middle, lose_name, spread
 from vestige import CustomLoss, Mean, SqliteStore, Stream, Window
 from vestige.cli import command
-from vestige.clock import WORD_VERSION
 from vestige.errors import StoreError
 from vestige.store import open_reader
 from vestige.types import Floats
@@ -354,20 +353,3 @@ def test_one_record_is_not_many(tmp_path: Path) -> None:
         "without it what is due would be erased, 1 record" in vestige("sweep", path, "--at", LATER, "--dry-run").stderr
     )
     assert "without it what is due was erased, 1 record" in vestige("sweep", path, "--at", LATER).stderr
-
-
-def test_a_newer_stream_is_not_called_damaged(tmp_path: Path) -> None:
-    path = tmp_path / "newer.db"
-    with SqliteStore(path) as kept:
-        for name in ("new", "old"):
-            Stream(Mean(), retention=96, seed=0, store=kept.stream(name)).extend(range(100))
-    set_word(path, "new", 9)
-    known = f"reads versions 1 to {WORD_VERSION}; the stream is not damaged: use a newer Vestige"
-    sentence = f"version 9 of the word, and this Vestige {known}"
-    for name in ("sweep", "verify"):
-        shown = vestige(name, path)
-        said = " ".join((shown.stdout + shown.stderr).split())
-        assert shown.exit_code == 1
-        assert sentence in said
-        assert "damaged" not in said.replace(sentence, "")
-        assert "sound stream" not in said

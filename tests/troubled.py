@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import struct
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ import numpy as np
 from vestige import Clock, Mean, Policy, Records, SqliteStore, Stream
 from vestige.store import Store
 from vestige.store.bucket import BUCKET, find_bucket
-from vestige.store.entry import CHECKSUM, EARLIER_WORD, TIMED, read_header, seal_entry
-from vestige.store.layout import seal, unseal
 from vestige.store.sqlite.rows import SqliteRows
 from vestige.store.tables import Tables
 from vestige.types import Bools
@@ -90,33 +87,3 @@ def lose_name(path: Path, name: str, how: str = "UPDATE buckets SET names = x'00
         row, _, _ = find_entry(connection, path, name)
         connection.execute(f"{how} WHERE id = ?", (row,))
     return f"row {row} of the table buckets {'has vanished' if 'DELETE' in how else 'is damaged'}"
-
-
-def set_word(path: Path, name: str, version: int) -> None:
-    """Make a stream say that it is written in this version of the word; the checksum fits, and so does the head."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        row, _, entry = find_entry(connection, path, name)
-        tables = Tables(SqliteRows(connection, path))
-        header = read_header(entry)
-        words = 9 if header.flags & EARLIER_WORD else 0
-        timed = 24 if header.flags & TIMED else 0
-        at = header.records - words - timed
-        flags = bytes([header.flags | EARLIER_WORD])
-        word = struct.pack("<Bd", version, header.rounding)
-        payload = flags + entry[CHECKSUM + 1 : at] + word + entry[at + words :]
-        bucket = tables.buckets.read(row - 1)
-        bucket.put(name.encode(), seal_entry(payload, name.encode()))
-        tables.buckets.write(bucket)
-        tables.rows.save_about()
-
-
-def set_header(path: Path, name: str, content: bytes) -> None:
-    """Make a stream of a store of version 3 say this where it has the rounding; the seal fits."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.text_factory = bytes
-        (number,) = connection.execute("SELECT id FROM streams WHERE name = ?", (name.encode(),)).fetchone()
-        (body,) = connection.execute("SELECT body FROM states WHERE id = ?", (number,)).fetchone()
-        plain = bytearray(unseal(body, "states", number, name))
-        plain[48 : 48 + len(content)] = content
-        sealed = seal(bytes(plain), "states", number, name)
-        connection.execute("UPDATE states SET body = ? WHERE id = ?", (sealed, number))

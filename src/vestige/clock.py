@@ -8,18 +8,15 @@ tests/stream/test_rules.py and tests/stream/test_times.py.
 
 from __future__ import annotations
 
-import math
 import operator
 from dataclasses import dataclass
 
 from vestige.errors import ParameterError
 from vestige.validation import check_int, show_value
 
-WORD_VERSION = 3
-"""The version of the word that updates write, see `vestige.channels.word`; those before it can be read."""
 _LARGEST = 2**62
 """No round or time lies beyond."""
-_WHOLE = ("t", "first", "last", "since", "due", "updates", "gaps", "word", "bits")
+_WHOLE = ("t", "first", "last", "since", "due", "updates", "gaps", "bits")
 """The whole numbers of a clock."""
 
 
@@ -40,15 +37,11 @@ class Clock:
         updates: number of updates since `since`.
         gaps: number of rounds from `since` to `last` whose record was erased before its update; such records never
             count.
-        word: version of the word that the encoded batch is written in; an update reads that one and writes the present
-            one.
         bits: the fewest bits that a word since `since` had: those of the shortest batch, or of the one of which most
             records were requested; 0 if that is not known, or if nothing is rounded. Stated rounding follows from it.
-        rounding: how far numbers may be off through rounding, relative to them, as counted while version 1 of the word
-            was written; 0 for all other versions, which say it themselves.
 
     Raises:
-        ParameterError: the values contradict each other, or the version of the word is not known.
+        ParameterError: the values contradict each other.
 
     Example:
         >>> clock = Clock(t=100, first=49, last=96, gaps=10)
@@ -63,8 +56,6 @@ class Clock:
     due: int | None = None
     updates: int = 0
     gaps: int = 0
-    word: int = WORD_VERSION
-    rounding: float = 0.0
     bits: int = 0
 
     def __post_init__(self) -> None:
@@ -75,7 +66,7 @@ class Clock:
                     whole = check_int(name, value, -_LARGEST, _LARGEST)  # numpy's own would overflow later
                     object.__setattr__(self, name, whole)
             fits = 0 <= self.last <= self.t < _LARGEST and 1 <= self.since <= self.first <= self.last + 1
-            fits = fits and self.updates >= 0 and self.bits >= 0 and 0.0 <= self.rounding < math.inf
+            fits = fits and self.updates >= 0 and self.bits >= 0
             fits = fits and 0 <= self.gaps <= self.last - self.since + 1
             fits = bool(fits and (self.due is None or -_LARGEST < self.due < _LARGEST))
         except (TypeError, ValueError, ArithmeticError):  # what is not a whole number, or not one at all
@@ -83,13 +74,8 @@ class Clock:
         if not fits:
             raise ParameterError(
                 f"{show_value(self)} is not a valid clock; needs last <= t, 1 <= since <= first <= last + 1, "
-                "updates >= 0, bits >= 0, a finite rounding >= 0 and no more gaps than rounds: pass the clock of the "
+                "updates >= 0, bits >= 0 and no more gaps than rounds: pass the clock of the "
                 "stream that you restart, unchanged"
-            )
-        if not 1 <= self.word <= WORD_VERSION:
-            raise ParameterError(
-                f"word={show_value(self.word)} is not a version of the word that this Vestige reads (1 to "
-                f"{WORD_VERSION}); use the Vestige that wrote it"
             )
 
     def copy(self) -> Clock:

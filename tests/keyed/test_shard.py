@@ -57,7 +57,6 @@ def test_what_the_arrays_cannot_say_is_kept_elsewhere() -> None:
     records = Records([1, 2], [[1.0], [2.0]])
     assert not shard.put(0, Clock(t=2), records.with_leaving(np.array([True, False])))
     assert not shard.put(0, Clock(t=3), records)
-    assert not shard.put(0, Clock(t=2, word=2), records)
     assert not shard.arena.values.any()
     assert shard.put(0, Clock(t=2), records)
 

@@ -17,7 +17,6 @@ from vestige.errors import StoreError
 from vestige.store import open_reader
 
 faults = ctypes.CDLL(None)
-FIXTURES = Path(__file__).with_name("fixtures")
 
 
 def fill(path: Path, subject: str | None = None) -> None:
@@ -39,20 +38,6 @@ def without_subjects(path: Path) -> None:
     without_key(path)
     with SqliteStore(path) as store:
         Stream(Mean(), retention=96, seed=0, store=store.stream("a")).extend(np.arange(200.0), source="a")
-
-
-def of_version_1(path: Path) -> None:
-    copy_fixture("version1.db", path)
-
-
-def of_version_2(path: Path) -> None:
-    copy_fixture("version2.db", path)
-
-
-def copy_fixture(name: str, path: Path) -> None:
-    for source, copy in ((name, path), (f"{name}.key", path.with_name(f"{path.name}.key"))):
-        shutil.copy(FIXTURES / source, copy)
-        copy.chmod(0o600)
 
 
 def nothing(_path: Path) -> None:
@@ -85,8 +70,6 @@ WAYS: dict[str, tuple[Act, Act]] = {
     "name": (fill, name_subject),
     "renew": (without_key, renew),
     "replace": (without_subjects, name_subject),
-    "upgrade version 1": (of_version_1, make),
-    "upgrade version 2": (of_version_2, make),
     "remove": (fill, remove),
 }
 

@@ -34,6 +34,7 @@ from vestige.store.keyring.backup_scan import Versions
 from vestige.store.keyring.keyring import MARKER, SHORT_ID
 from vestige.store.keyring.seal import MAGIC, PREFIX, Prefix
 from vestige.store.rows import TABLES
+from vestige.store.sqlite.connection import VERSION
 
 GONE, STAYING = "the stream of ada lovelace", "the stream that stays"
 CANARY = GONE.encode()
@@ -257,7 +258,7 @@ def test_a_record_of_wal_that_goes_on_behind_the_next_header_is_opened(site: Sit
 def test_a_store_from_before_it_was_sealed_is_a_finding(site: Site, tmp_path: Path) -> None:
     SqliteStore(tmp_path / "plain.db").close()
     (found,) = site.inspect(tmp_path / "plain.db").findings
-    assert found.startswith("it holds a store in clear (version 9 of the format)")
+    assert found.startswith(f"it holds a store in clear (version {VERSION} of the format)")
     (tmp_path / "b.tar").write_bytes(pack_tar("monday.db", (tmp_path / "plain.db").read_bytes()))
     (found,) = site.inspect(tmp_path / "b.tar").findings
     assert found.startswith("monday.db holds a store in clear")

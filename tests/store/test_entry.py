@@ -11,13 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vestige import Clock, Receipt, Records, StoreError
-from vestige.clock import WORD_VERSION
 from vestige.store import Position, State, Terms
 from vestige.store.entry import (
     CHECKSUM,
     IRREGULAR,
     NO_TIME,
-    PLAIN_WORD,
     is_sound,
     pack_entry,
     pack_varints,
@@ -31,7 +29,7 @@ from vestige.store.entry import (
     unpack_entry,
 )
 from vestige.store.event import NEVER
-from vestige.store.layout import DamagedError, WordError
+from vestige.store.layout import DamagedError
 
 POSITIONS = {7: ("a.csv", Position(b"12345678", 1)), 9: ("b.csv", Position(b"", 2))}
 REQUESTED = datetime(2024, 1, 1, tzinfo=UTC)
@@ -49,7 +47,7 @@ def make_state(rng: np.random.Generator, t: int, columns: int, capacity: int, re
         rounds = [r for r in range(first, last + 1) if rng.random() < 0.5] + list(range(last + 1, t + 1))
     else:
         rounds = [r for r in range(max(1, t - capacity + 1), t + 1) if rng.random() < 0.5]
-    n, has = len(rounds), rng.random(6) < 0.5
+    n, has = len(rounds), rng.random(5) < 0.5
     values = rng.integers(-(2**63), 2**63 - 1, (n, columns)).view(np.float64)
     held = Records(
         rounds,
@@ -62,11 +60,9 @@ def make_state(rng: np.random.Generator, t: int, columns: int, capacity: int, re
     counts: dict[str, Any] = {"updates": int(rng.integers(0, 2**40)), "bits": int(rng.integers(0, 200))}
     since = int(rng.integers(1, first + 1))
     if has[3]:
-        counts |= {"word": int(rng.integers(1, 4)), "rounding": float(rng.random())}
-    if has[4]:
         counts |= {"due": int(rng.integers(-(2**60), 2**60))}
     clock = Clock(t, first, last, since, **counts)
-    positions = dict(POSITIONS.values()) if has[5] else {}
+    positions = dict(POSITIONS.values()) if has[4] else {}
     receipts = RECEIPTS if rng.random() < 0.3 else ()
     return State(clock, held, positions, receipts, int(rng.integers(0, 2**40)), int(rng.integers(0, 2**60)))
 
@@ -119,23 +115,10 @@ def test_the_bytes_of_a_small_state() -> None:
     assert len(seal_entry(payload, b"a")) == len(payload) + CHECKSUM
 
 
-def test_the_word_that_is_not_said_is_the_present_one() -> None:
-    assert PLAIN_WORD == WORD_VERSION, "a later word needs its flag in every entry, or a later version of the format"
-
-
 def test_a_state_without_records_takes_a_few_bytes() -> None:
     assert len(pack_entry(b"a", 1, Terms({}, 1, 8), State.empty(1))) == 14
     header = read_header(pack_entry(b"a", 1, Terms({}, 1, 8), State.empty(1)))
     assert (header.event, header.newest, header.due) == (NEVER, NO_TIME, NEVER)
-
-
-def test_a_later_word_is_not_damage() -> None:
-    state = State(Clock(t=1, word=2), Records([1], [[0.5]]))
-    entry = bytearray(pack_entry(b"a", 1, Terms({}, 1, 8), state))
-    entry[14] = 9
-    later = seal_entry(bytes(entry[CHECKSUM:]), b"a")
-    with pytest.raises(WordError, match="version 9 of the word"):
-        unpack_entry(later, Terms({}, 1, 8), {})
 
 
 def test_records_that_do_not_fit_their_terms_are_refused() -> None:

@@ -9,12 +9,11 @@ import pytest
 from limits import join
 from postgres import Database
 from vestige import Mean, Stream
-from vestige.errors import StoreBusyError, StoreError
+from vestige.errors import StoreError
 from vestige.store import PostgresStore
 from vestige.store.postgres import schema
 from vestige.store.postgres.connection import Connection
 from vestige.store.rows import TABLES
-from vestige.store.service_notes import ServiceNotes
 
 NOW = schema.VERSION
 
@@ -85,70 +84,14 @@ def test_tables_of_others_are_not_taken_for_a_store(database: Database) -> None:
         database.open()
 
 
-def test_a_store_of_a_later_version_is_refused(database: Database) -> None:
+@pytest.mark.parametrize("step", [-1, 1])
+def test_a_store_of_another_version_is_refused(database: Database, step: int) -> None:
     database.open().close()
-    database.ask("UPDATE OURS.store SET version = version + 1")
-    says = f"has version {NOW + 1} of the tables, .* reads version {NOW}; use the Vestige that"
+    database.ask(f"UPDATE OURS.store SET version = version + {step}")  # noqa: S608
+    says = f"has version {NOW + step} of the tables, .* reads version {NOW}; use the Vestige that"
     for opened in (database.open, database.read):
         with pytest.raises(StoreError, match=says):
             opened()
-
-
-def add_column(connection: Connection, quoted: str) -> None:
-    connection.execute(f"ALTER TABLE {quoted}.terms ADD COLUMN planted int DEFAULT 7")
-
-
-def drop_column(connection: Connection, quoted: str) -> None:
-    connection.execute(f"ALTER TABLE {quoted}.terms DROP COLUMN planted")
-
-
-def fail(_connection: Connection, _quoted: str) -> None:
-    raise StoreError("stopped")
-
-
-def test_a_store_of_an_earlier_version_is_brought_up_to_date(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with database.open() as store:
-        Stream(Mean(), retention=96, store=store.stream("a")).push(1.0)
-    monkeypatch.setattr(schema, "VERSION", NOW + 2)
-    monkeypatch.setattr(schema, "MIGRATIONS", {NOW: add_column, NOW + 1: fail})
-    with pytest.raises(StoreError, match=rf"has version {NOW} .* reads version {NOW + 2}; open it once for writing"):
-        database.read()
-    with pytest.raises(StoreError, match="stopped"):
-        database.open()
-    assert database.ask("SELECT version FROM OURS.store") == [(NOW,)], "all of it or nothing"
-    monkeypatch.setattr(schema, "MIGRATIONS", {NOW: add_column, NOW + 1: drop_column})
-    with database.open() as store:
-        assert store.names() == ("a",)
-        database.end_sessions()
-        assert store.names() == ("a",), "it goes on in another session"
-    assert database.ask("SELECT version FROM OURS.store") == [(NOW + 2,)]
-    assert database.read().verify() == ()
-
-
-def test_a_store_without_the_tables_of_a_service_gets_them(database: Database) -> None:
-    with database.open() as store:
-        Stream(Mean(), retention=96, store=store.stream("a")).push(1.0)
-    database.ask("DROP TABLE OURS.definitions; DROP TABLE OURS.requests; UPDATE OURS.store SET version = 2")
-    with database.open() as store:
-        assert store.names() == ("a",)
-        ServiceNotes(store).write_definition("visits", {"retention": 96})
-    with database.open() as store:
-        assert ServiceNotes(store).read_definitions() == {"visits": {"retention": 96}}
-    assert database.read().verify() == ()
-
-
-def test_a_store_that_is_open_elsewhere_is_not_brought_up_to_date(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with database.open():
-        monkeypatch.setattr(schema, "VERSION", NOW + 1)
-        monkeypatch.setattr(schema, "MIGRATIONS", {NOW: add_column})
-        with pytest.raises(StoreBusyError, match="is open for writing elsewhere, and has to be brought up to date"):
-            database.open()
-    database.open().close()
-    assert database.ask("SELECT version FROM OURS.store") == [(NOW + 1,)]
 
 
 @pytest.mark.parametrize("change", ["store = '\\x01'", "version = version + 1"])

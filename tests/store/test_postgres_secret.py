@@ -13,7 +13,6 @@ from vestige.errors import StoreBusyError, StoreError
 from vestige.store import KeyringFile, PostgresStore, Store
 from vestige.store.keyring import Key
 from vestige.store.opener import SECRET
-from vestige.store.postgres import schema
 from vestige.store.postgres.holdings import Holdings
 from vestige.store.postgres.locks import FENCES
 
@@ -66,19 +65,6 @@ def test_the_secret_stays_the_same(database: Database) -> None:
         assert store.verify() == ()
     assert read_secret(database.keyring) == before
     assert database.read().verify_keys() == ()
-
-
-def test_a_store_of_version_1_gets_a_secret_and_loses_its_fences(database: Database) -> None:
-    with database.open() as store:
-        open_streams(store, NAMES)
-    KeyringFile(database.keyring).settle({SECRET: 0})
-    database.ask("DROP TABLE OURS.definitions; DROP TABLE OURS.requests; UPDATE OURS.store SET version = 1")
-    with database.open() as store:
-        assert database.ask("SELECT version FROM OURS.store") == [(schema.VERSION,)]
-        assert database.ask("SELECT count(*) FROM OURS.fences") == [(0,)]
-        open_streams(store, ["a"])
-    assert guess(database, read_secret(database.keyring))[0] < 10
-    assert database.read().verify() == ()
 
 
 def test_a_secret_that_is_lost_is_drawn_again_while_nobody_else_writes(database: Database) -> None:

@@ -28,6 +28,7 @@ from vestige import Mean, MemoryStore, Moments, SqliteStore, Stream, Window
 from vestige.errors import DataError, ParameterError, StoreBusyError, StoreError, VestigeError
 from vestige.store import Position, State, open_reader
 from vestige.store.position import decode_count, encode_count
+from vestige.store.sqlite.connection import SEALED_VERSION, VERSION
 
 ROWS = np.random.default_rng(0).normal(size=1_000)
 
@@ -315,9 +316,11 @@ def with_sql(*statements: str) -> Callable[[Path], None]:
     ("change", "text"),
     [
         (
-            with_sql("PRAGMA user_version=10"),
+            with_sql(f"PRAGMA user_version={SEALED_VERSION}"),
             "is sealed, and cannot be opened without its keyring",
         ),
+        (with_sql(f"PRAGMA user_version={VERSION - 1}"), "was written in version 10 .* use the Vestige that wrote it"),
+        (with_sql(f"PRAGMA user_version={SEALED_VERSION + 1}"), "in version 13 .* use the Vestige that wrote it"),
         (with_sql("PRAGMA application_id=5"), "is a SQLite file, but not a store of Vestige"),
         (with_sql("CREATE TABLE other (x)"), "its tables are not those of a store"),
         (with_sql("UPDATE buckets SET body = zeroblob(length(body))"), "a stored row is damaged"),
@@ -409,7 +412,7 @@ def test_a_closed_store_says_so(filled: Path) -> None:
 def test_a_change_by_another_program_is_not_overwritten(filled: Path) -> None:
     store = SqliteStore(filled)
     stream = stream_in(store)
-    with_sql("PRAGMA user_version=9")(filled)
+    with_sql(f"PRAGMA user_version={VERSION}")(filled)
     stream.push(1.0)
     with pytest.raises(StoreError, match="was changed by another program while it was open; open it again"):
         store.close()

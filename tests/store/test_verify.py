@@ -22,7 +22,7 @@ from vestige import Mean, SqliteStore, Stream
 from vestige.errors import ParameterError, StoreError
 from vestige.store import RECEIPTS_KEPT, State, open_reader
 from vestige.store.entry import pack_entry
-from vestige.store.sqlite.connection import copy_file
+from vestige.store.sqlite.connection import VERSION, copy_file
 from vestige.store.table_store import TablePlace
 
 NOW = datetime(2024, 2, 1, tzinfo=UTC)
@@ -149,7 +149,7 @@ def test_canaries_in_the_files_beside(path: Path) -> None:
 def test_write_ahead_logging(path: Path) -> None:
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA user_version=9")
+    connection.execute(f"PRAGMA user_version={VERSION}")
     found = open_reader(path).verify(at=TIMES[-1])
     connection.close()
     assert any("-wal is there: another program has switched the file to write-ahead logging" in t for t in found)

@@ -17,7 +17,6 @@ it is another one at each try, about zero.
 Every word is read by its writer before it counts, and must say the same if its side information is off a little. If a
 number does not come out, the writer tries the scale that the kept records had, then the second nearest numbers and so
 on, then the next header. The escape always comes out.
-This is version 3 of the word (`vestige.clock.WORD_VERSION`); see `vestige.channels.version2` for the one before.
 Guarantee: what is written is read back, near its target or marked as off; held by tests/channels/test_word.py.
 """
 

@@ -112,8 +112,6 @@ def _make_state(rng: np.random.Generator, t: int) -> State:
         due=int(rng.integers(2**50)),
         updates=t,
         gaps=max(0, t - 9) // 2,
-        word=1,
-        rounding=2.0**-12,
         bits=t,
     )
     positions = {"x.csv": Position(encode_count(t) + b"\0x\0", 2), "y": Position(b"\0seven\0", slot=1), "z": Position()}

@@ -19,7 +19,7 @@ from vestige.keyed.chain_kernels import NEVER, UNKNOWN, Arena, Columns, Rows, ex
 from vestige.types import Bools, Ints, Words
 
 Bytes = NDArray[np.uint8]
-EARLIER, TIMED, IRREGULAR, TIMES, SUBJECTS, NUMBERS, SOURCES, RECEIPTS = (1 << i for i in range(8))
+TIMED, IRREGULAR, TIMES, SUBJECTS, NUMBERS, SOURCES, RECEIPTS = (1 << i for i in range(7))
 """Flags of an entry."""
 MOST_HEADER = 4 + 1 + 9 * 10 + 3 * 8
 """The most bytes of an entry before its presence bits: checksum, flags, nine counts and three times."""
@@ -449,7 +449,7 @@ class Headers(NamedTuple):
     """What stands before the records of entries, one row each; see `vestige.store.entry`.
 
     Attributes:
-        flags: see `EARLIER` and those that follow; -1 if the entry is damaged.
+        flags: see `TIMED` and those that follow; -1 if the entry is damaged.
         family: number of the terms.
         t: number of records that have arrived.
         pending: number of rounds since the last update.
@@ -530,8 +530,6 @@ def read_headers(names: Bytes, content: Bytes, entries: Entries, headers: Header
         since, at = get_count(content, at, stop)
         gaps, at = get_count(content, at, stop)
         flags = np.int64(content[start + 4])
-        if flags & EARLIER:
-            at += 9
         due = NEVER
         if flags & TIMED and at + 24 <= stop:
             due, at = int(np.int64(get_word(content, at))), at + 24

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import WORD_VERSION, Clock
+from vestige.clock import Clock
 from vestige.keyed.chain_kernels import (
     ELSEWHERE,
     NEVER,
@@ -278,7 +278,7 @@ class Shard:
         self.wipe(key)
         waits = retained.rounds > clock.last
         held = retained.rounds[~waits]
-        fits = clock.word == WORD_VERSION and clock.pending == np.count_nonzero(waits) and not retained.leaving.any()
+        fits = clock.pending == np.count_nonzero(waits) and not retained.leaving.any()
         fits = fits and (not len(held) or bool(held[0] >= clock.first)) and clock.updates < 2**31
         if not fits:
             return False

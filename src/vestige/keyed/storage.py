@@ -19,7 +19,6 @@ from vestige.keyed import entry_kernels as kernels
 from vestige.keyed.chain_kernels import ELSEWHERE, NEVER, UNKNOWN, Rows, make_rows
 from vestige.keyed.directory import Directory
 from vestige.keyed.entry_kernels import (
-    EARLIER,
     IRREGULAR,
     NUMBERS,
     RECEIPTS,
@@ -52,7 +51,7 @@ _BUCKETS_PER_GROUP = 256
 """Number of buckets that are packed at a time."""
 _BYTES_PER_GROUP = 1 << 24
 """Number of bytes of entries that are read at a time."""
-_SPECIAL = EARLIER | IRREGULAR | SOURCES | RECEIPTS
+_SPECIAL = IRREGULAR | SOURCES | RECEIPTS
 """Flags of entries that kernels do not read."""
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vestige import channels, statistics
 from vestige.channels import Reading, Target
 from vestige.channels.layout import find_min_rows, find_precision
-from vestige.clock import WORD_VERSION, Clock
+from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.estimate import E_co, Estimate
 from vestige.noise import Noise
@@ -373,7 +373,7 @@ class Encoded(NamedPolicy[E_co]):
         if not clock.encoded or not self.encoding.can_encode(can, self.statistic.size):
             return None
         share = min(1.0, length / (clock.encoded + count_waiting(clock, retained)))
-        off = self._read(clock, retained).off
+        off = self.encoding.read(retained, clock, self.statistic).off
         (numbers, rest), key = self._compute_both(clock, retained), np.uint64(coins & _WORD)
         target = self._make_target(numbers, off, None, retained.values, share, clock.first, length, rest)
         target = target._replace(near=np.zeros(len(numbers)))  # few are left: the nearest that there is
@@ -386,7 +386,7 @@ class Encoded(NamedPolicy[E_co]):
         worth, rounding = self._find_worth(clock, retained), self._find_rounding(clock)
         numbers = self._compute_numbers(clock, retained)
         notes = note_rounding(rounding, worth) + note_digits(*self._find_means(numbers, retained), worth)
-        if clock.encoded and self._read(clock, retained).off.any():
+        if clock.encoded and self.encoding.read(retained, clock, self.statistic).off.any():
             made, notes = self._conclude_off(numbers, worth, rounding, clock, retained), (*notes, _OFF)
         else:
             made = self._conclude_for(numbers, worth, rounding, clock, retained)
@@ -592,43 +592,13 @@ class Encoded(NamedPolicy[E_co]):
         counts = np.maximum((~np.isnan(apart)).sum(axis=0), 1)
         return numbers[moving], largest * np.sqrt(np.nansum((apart / largest) ** 2, axis=0) / counts)
 
-    def _read(self, clock: Clock, retained: Records) -> Reading:
-        if clock.word == WORD_VERSION:
-            return self.encoding.read(retained, clock, self.statistic)
-        from vestige.channels import version2  # noqa: PLC0415
-
-        if clock.word == version2.VERSION:
-            return version2.read(self.encoding, retained, clock, self.statistic)
-        return self._read_version1(clock, retained)
-
-    def _read_version1(self, clock: Clock, retained: Records) -> Reading:
-        """The same where the batch is written in version 1 of the word, which could not mark a word alone as off.
-
-        Such a number is off where its rounding is more than half of its error: of its noise or, without noise, of its
-        standard error.
-        """
-        from vestige.channels import version1  # noqa: PLC0415
-        from vestige.statistics.kernels import find_worth  # noqa: PLC0415
-
-        reading = version1.read(self.encoding, retained, clock, self.statistic)
-        numbers = reading.numbers
-        if np.isnan(numbers).any() or not version1.has_words(self.encoding, self.statistic):
-            return reading
-        length, worth = clock.last - clock.first + 1, float(find_worth(clock.encoded, self.decay))
-        rounding = clock.rounding or version1.find_rounding(length, self.statistic.size, worth)
-        rounded = np.abs(numbers) * rounding
-        noise = self.batch_noise(length) * length * np.sqrt(clock.updates) / clock.encoded
-        errors = self.statistic.find_deviations(retained.values, numbers) / np.sqrt(worth)
-        enough = noise / 2.0 if noise else errors / 2.0
-        return Reading(numbers, rounded > np.maximum(enough, _EXACT * np.abs(numbers)))
-
     def _read_encoded(self, clock: Clock, retained: Records) -> Reading:
         """What the records of the encoded batch hold, if all that were kept are there.
 
         An error if they hold no numbers, as where none is left. Without some of them other numbers are read: stores
         find missing records by their seals.
         """
-        reading = self._read(clock, retained)
+        reading = self.encoding.read(retained, clock, self.statistic)
         if np.isnan(reading.numbers).any():
             raise make_lost_error(clock)
         return reading

@@ -16,7 +16,6 @@ from vestige.store.buckets import Bucket
 from vestige.store.definition_rows import arrange_definitions
 from vestige.store.entry import (
     CHECKSUM,
-    EARLIER_WORD,
     RECEIPTS,
     SOURCES,
     is_sound,
@@ -30,7 +29,6 @@ from vestige.store.families import Family, name_family, name_stream, pack_family
 from vestige.store.layout import DamagedError
 from vestige.store.ledger_rows import read_ledger
 from vestige.store.tables import Tables
-from vestige.store.text import decode_text
 
 
 @dataclass(slots=True)
@@ -100,9 +98,6 @@ def _scan(tables: Tables) -> _Scan:
         for name, entry in tables.buckets.read(number):
             if not is_sound(entry, name):
                 raise DamagedError("a stored row is damaged")
-            if entry[CHECKSUM] & EARLIER_WORD:
-                with tables.rows.report_damage(decode_text(name)):
-                    read_header(entry).check_word()
             first = entry[CHECKSUM + 1]
             terms = first if first < 128 else read_header(entry).terms
             made.streams[terms] = made.streams.get(terms, 0) + 1

@@ -17,28 +17,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import WORD_VERSION, Clock
+from vestige.clock import Clock
 from vestige.errors import StoreError
 from vestige.records import Records
 from vestige.store.event import NEVER, find_event, find_newest
 from vestige.store.keys import PSEUDONYM
-from vestige.store.layout import DamagedError, WordError, pack_receipt, unpack_receipt, unpack_subjects
+from vestige.store.layout import DamagedError, pack_receipt, unpack_receipt, unpack_subjects
 from vestige.store.position import Position
 from vestige.store.receipt import Receipt
 from vestige.store.state import State
 from vestige.store.terms import Terms
 from vestige.types import Bools, Ints
 
-EARLIER_WORD, TIMED, IRREGULAR, TIMES, SUBJECTS, NUMBERS, SOURCES, RECEIPTS = (1 << i for i in range(8))
+TIMED, IRREGULAR, TIMES, SUBJECTS, NUMBERS, SOURCES, RECEIPTS = (1 << i for i in range(7))
 """The flags of an entry: which of its parts are there."""
-PLAIN_WORD = 3
-"""The version of the word in entries that do not say it."""
 NO_TIME = -(2**63)
 """A time that is not known."""
 CHECKSUM = 4
 """Bytes of the checksum at the start of an entry; the flags come next, and then the number of the terms."""
 _CHECKSUM = struct.Struct("<I")
-_WORD = struct.Struct("<Bd")
 _TIMED = struct.Struct("<qqq")
 _COUNTS = 9
 _LARGEST = 2**64
@@ -59,8 +56,6 @@ class Header:
         settled: number of the newest request that has been met.
         since: see `vestige.Clock`.
         gaps: see `vestige.Clock`.
-        word: version of the word.
-        rounding: see `vestige.Clock`.
         due: deadline of the encoded batch; `NEVER` if it has none.
         event: when a sweep has something to do next; `NEVER` if it has not.
         newest: the newest time that is known; `NO_TIME` if none is.
@@ -78,28 +73,11 @@ class Header:
     settled: int
     since: int
     gaps: int
-    word: int
-    rounding: float
     due: int
     event: int
     newest: int
     count: int
     records: int
-
-    def check_word(self) -> None:
-        """Check that this Vestige can read the word.
-
-        Raises:
-            DamagedError: there is no such version.
-            WordError: it is of a later version.
-        """
-        if self.word < 1:
-            raise DamagedError("a stored row cannot be read")
-        if self.word > WORD_VERSION:
-            raise WordError(
-                f"its encoded batch is written in version {self.word} of the word, and this Vestige reads versions 1 "
-                f"to {WORD_VERSION}; the stream is not damaged: use a newer Vestige"
-            )
 
     @property
     def has_receipts(self) -> bool:
@@ -108,12 +86,10 @@ class Header:
 
     @property
     def clock(self) -> Clock:
-        """The public clock; a WordError if it is of a later version of the word."""
-        self.check_word()
+        """The public clock."""
         last = self.t - self.pending
         due = None if self.due == NEVER else self.due
-        counts = self.updates, self.gaps, self.word, self.rounding, self.bits
-        return Clock(self.t, last - self.length + 1, last, self.since, due, *counts)
+        return Clock(self.t, last - self.length + 1, last, self.since, due, self.updates, self.gaps, self.bits)
 
 
 def pack_entry(name: bytes, number: int, terms: Terms, state: State, sources: Sequence[int] = ()) -> bytes:
@@ -142,9 +118,6 @@ def pack_entry(name: bytes, number: int, terms: Terms, state: State, sources: Se
     event = find_event(terms, state) if state.event is None else state.event
     timed = NEVER if clock.due is None else clock.due, event, find_newest(terms, state)
     parts = {
-        EARLIER_WORD: _WORD.pack(clock.word, clock.rounding)
-        if (clock.word, clock.rounding) != (PLAIN_WORD, 0)
-        else b"",
         TIMED: _TIMED.pack(*timed) if timed != (NEVER, NEVER, NO_TIME) else b"",
         IRREGULAR: pack_rounds(clock.t, held) if regular is None else b"",
         0: b"" if regular is None else regular,
@@ -203,10 +176,7 @@ def read_header(entry: bytes) -> Header:
     """
     flags = entry[CHECKSUM]
     (number, t, pending, length, updates, bits, settled, since, gaps), at = _read_varints(entry, CHECKSUM + 1, _COUNTS)
-    word, rounding, due, event, newest = PLAIN_WORD, 0.0, NEVER, NEVER, NO_TIME
-    if flags & EARLIER_WORD:
-        word, rounding = _WORD.unpack_from(entry, at)
-        at += _WORD.size
+    due, event, newest = NEVER, NEVER, NO_TIME
     if flags & TIMED:
         due, event, newest = _TIMED.unpack_from(entry, at)
         at += _TIMED.size
@@ -215,7 +185,7 @@ def read_header(entry: bytes) -> Header:
     else:
         count = int.from_bytes(entry[at : at + -(-length // 8)], "little").bit_count() + pending
     numbers = t, pending, length, updates, bits, settled, since + 1, gaps
-    return Header(flags, number, *numbers, word, rounding, due, event, newest, count, at)
+    return Header(flags, number, *numbers, due, event, newest, count, at)
 
 
 def read_family(entry: bytes) -> int:
@@ -244,7 +214,6 @@ def unpack_entry(entry: bytes, terms: Terms, positions: Mapping[int, tuple[str, 
 
     Raises:
         DamagedError: the bytes do not fit the terms.
-        WordError: it is written in a later version of the word.
     """
     header = read_header(entry)
     clock, parts = header.clock, _Parts(entry, header, terms.columns)

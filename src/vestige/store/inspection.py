@@ -18,7 +18,6 @@ from vestige.store.buckets import BROKEN, Bucket
 from vestige.store.definition_rows import read_definitions
 from vestige.store.entry import (
     CHECKSUM,
-    EARLIER_WORD,
     IRREGULAR,
     NO_TIME,
     NUMBERS,
@@ -40,7 +39,7 @@ from vestige.store.text import decode_text
 from vestige.times import TICK, to_ticks
 
 _CHANGED = "(bits changed outside Vestige)"
-_UNUSUAL = EARLIER_WORD | IRREGULAR | NUMBERS | SOURCES | RECEIPTS
+_UNUSUAL = IRREGULAR | NUMBERS | SOURCES | RECEIPTS
 """Parts of an entry that are looked at by unpacking all of it."""
 
 

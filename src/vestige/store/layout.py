@@ -37,10 +37,6 @@ class DamagedError(StoreError):
     """Stored bytes are not those that were written."""
 
 
-class WordError(StoreError):
-    """The kept records are written in a version of the word that only a newer Vestige knows."""
-
-
 def seal(plain: bytes, *bound: str | int | bytes) -> bytes:
     """`plain` with a checksum before it that covers `bound` too."""
     return _SEAL.pack(compute_checksum(plain, bound)) + plain

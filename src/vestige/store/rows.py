@@ -18,7 +18,7 @@ from vestige.errors import StoreError
 from vestige.store.bucket import HEAD
 from vestige.store.keyring.seal import SealError
 from vestige.store.keys import PSEUDONYM
-from vestige.store.layout import DamagedError, WordError, compute_checksum, seal, unseal
+from vestige.store.layout import DamagedError, compute_checksum, seal, unseal
 
 TABLES = {
     "about": ("body",),
@@ -83,7 +83,7 @@ class About:
         """Unpack what was packed.
 
         Args:
-            body: the bytes; those of earlier versions end before `definitions`.
+            body: the bytes.
 
         Returns:
             What the store says of itself.
@@ -91,7 +91,7 @@ class About:
         Raises:
             DamagedError: they are not what was packed.
         """
-        return cls(*_ABOUT.unpack(unseal(body, "about", 1).ljust(_ABOUT.size, b"\0")))
+        return cls(*_ABOUT.unpack(unseal(body, "about", 1)))
 
 
 def pack_row_head(table: str, row: int, count: int, body: bytes) -> bytes:
@@ -322,7 +322,7 @@ class Rows(ABC):
 
     @contextmanager
     def report_damage(self, name: str | None = None) -> Iterator[None]:
-        """Report a row that cannot be read, as damaged or of a later version, with the stream that it belongs to.
+        """Report a row that cannot be read, with the stream that it belongs to.
 
         Args:
             name: the name of the stream; None if it belongs to none.
@@ -346,11 +346,11 @@ def name_damage(where: str) -> Iterator[None]:
         Nothing.
 
     Raises:
-        StoreError: they are damaged, cannot be opened, or are of a later version of the word.
+        StoreError: they are damaged, or cannot be opened.
     """
     try:
         yield
-    except (WordError, SealError) as problem:
+    except SealError as problem:
         raise StoreError(f"{where}: {problem}") from None
     except (DamagedError, ValueError, KeyError, TypeError, IndexError, struct.error) as problem:
         what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"

@@ -16,7 +16,7 @@ import numpy as np
 from vestige.errors import StoreError
 from vestige.store.bucket import Summary, unpack_names
 from vestige.store.buckets import BROKEN
-from vestige.store.entry import CHECKSUM, EARLIER_WORD, SOURCES, is_sound, read_family
+from vestige.store.entry import CHECKSUM, SOURCES, is_sound, read_family
 from vestige.store.layout import DamagedError
 from vestige.store.memory_rows import MemoryRows
 from vestige.store.snapshot import UNNAMED
@@ -25,9 +25,6 @@ from vestige.store.tables import Tables
 from vestige.store.terms import Terms
 from vestige.store.text import decode_text, encode_text
 from vestige.types import Ints
-
-_UNUSUAL = EARLIER_WORD | SOURCES
-"""Parts that may be unreadable although the checksum of their entry fits."""
 
 
 class StoredStreams(Mapping[str, tuple[Terms, State]]):
@@ -135,7 +132,7 @@ class _Found:
         for at, (name, (_, start, end)) in enumerate(zip(names, places.tolist(), strict=True)):
             entry = body[start:end]
             family = read_family(entry) if is_sound(entry, name) else 0
-            if family not in readable or entry[CHECKSUM] & _UNUSUAL:
+            if family not in readable or entry[CHECKSUM] & SOURCES:  # they may be unreadable although the checksum fits
                 try:
                     self._unpack(name, entry)
                 except StoreError as problem:

@@ -95,7 +95,6 @@ class Tables:
             entry = self._find(encode_text(name))
             if entry is None:
                 return None
-            read_header(entry).check_word()
             return self.families.terms(read_header(entry).terms)
 
     def read(self, name: str) -> tuple[Terms, State] | None:

@@ -14,7 +14,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import WORD_VERSION, Clock
+from vestige.clock import Clock
 from vestige.errors import ParameterError
 from vestige.records import Records
 from vestige.store import Receipt
@@ -98,7 +98,7 @@ def drop_leaving(
         last, keep = rewritten
         moved = _move_last(rules, clock, retained.where(waits), last)
         bits = clock.narrow(_count_rewritten_bits(rules, clock, retained, last))
-        return replace(moved, word=WORD_VERSION, rounding=0.0, bits=bits), retained.where(keep)
+        return replace(moved, bits=bits), retained.where(keep)
     if rules.all_or_nothing and (retained.leaving & ~waits).any():
         if clock.encoded:
             clock = Clock(clock.t, first=clock.last + 1, last=clock.last, since=clock.last + 1)

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.clock import WORD_VERSION, Clock
+from vestige.clock import Clock
 from vestige.policy import Policy
 from vestige.random import keys
 from vestige.records import Records
@@ -102,8 +102,6 @@ def update_batch(
         due=None,
         updates=clock.updates + 1,
         gaps=clock.gaps + clock.pending - len(arrivals),
-        word=WORD_VERSION,
-        rounding=0.0,
         bits=clock.narrow(count_bits(policy, clock, arrivals)),
     )
     return updated, kept

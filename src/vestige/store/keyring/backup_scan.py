@@ -17,7 +17,7 @@ from vestige.store.keyring.seal import MAGIC, PREFIX, TAG, Prefix, SealError, de
 from vestige.store.opener import find_row
 from vestige.store.row_keys import name_row
 from vestige.store.rows import TABLES
-from vestige.store.sqlite.connection import APPLICATION, SEALED_VERSIONS
+from vestige.store.sqlite.connection import APPLICATION, SEALED_VERSION
 
 _WINDOW = 1 << 20
 """Bytes that are searched at once."""
@@ -155,7 +155,7 @@ class BackupScan:
         """Look at what may be the header of a SQLite file."""
         header = window.take(at, _SQLITE_HEADER)
         version, application = (int.from_bytes(header[place : place + 4], "big") for place in (60, 68))
-        if application == APPLICATION and version in SEALED_VERSIONS:
+        if application == APPLICATION and version == SEALED_VERSION:
             self.sealed_files.append(name)
         elif application == APPLICATION:
             self._report(

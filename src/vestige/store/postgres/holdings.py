@@ -183,7 +183,7 @@ class Holdings:
     def ensure_secret(self) -> None:
         """Find the secret that the numbers of streams are keyed by, in a transaction; if there is none, draw one.
 
-        A store of an earlier version has none, nor has one whose keyring is damaged in that place.
+        A store whose keyring is damaged in that place has none.
 
         Raises:
             StoreBusyError: there is none, and another process has the store open, with numbers of its own.

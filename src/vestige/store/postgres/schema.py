@@ -1,6 +1,6 @@
-"""The schema of a store in PostgreSQL: made whole or not at all, and brought up to date in one transaction.
+"""The schema of a store in PostgreSQL: made whole or not at all.
 
-Guarantee: of processes that create the same store at the same time one does, and the others use it; a store of a later
+Guarantee: of processes that create the same store at the same time one does, and the others use it; a store of another
 version is refused and left as it is; held by tests/store/test_postgres_schema.py.
 """
 
@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from vestige.errors import StoreError
 from vestige.store.postgres.connection import Connection
 from vestige.store.rows import TABLES
 
-VERSION = 3
+VERSION = 4
 """Version of the schema."""
 STORE_ID = 16
 """Bytes that tell one store from another."""
-Migration = Callable[[Connection, str], None]
 _OTHERS = {
     "store": "id int PRIMARY KEY CHECK (id = 1), version int NOT NULL, store bytea NOT NULL, keyring bytea NOT NULL",
     "fences": "id int PRIMARY KEY, epoch bigint NOT NULL",
@@ -95,21 +93,16 @@ def create_tables(connection: Connection, keyring: bytes) -> StoreRow:
         _check_right(connection, "has_database_privilege(current_database(), 'CREATE')", (), name)
         connection.execute(f"CREATE SCHEMA {schema}")
     _check_right(connection, "has_schema_privilege(%s, 'CREATE')", (name,), name)
-    _create_tables(connection, schema, TABLES)
+    for table, columns in TABLES.items():
+        texts = ", ".join(f"{column} bytea NOT NULL" for column in columns)
+        connection.execute(f"CREATE TABLE {schema}.{table} (id bigint PRIMARY KEY, {texts})")
+        for column in columns:  # what is sealed cannot be compressed
+            connection.execute(f"ALTER TABLE {schema}.{table} ALTER COLUMN {column} SET STORAGE EXTERNAL")
     for table, columns_text in _OTHERS.items():
         connection.execute(f"CREATE TABLE {schema}.{table} ({columns_text})")
     made = StoreRow(VERSION, secrets.token_bytes(STORE_ID), keyring)
     connection.execute(f"INSERT INTO {schema}.store VALUES (1, %s, %s, %s)", *made)  # noqa: S608
     return made
-
-
-def _create_tables(connection: Connection, schema: str, tables: Iterable[str]) -> None:
-    """Create some of the tables of rows."""
-    for table in tables:
-        texts = ", ".join(f"{column} bytea NOT NULL" for column in TABLES[table])
-        connection.execute(f"CREATE TABLE {schema}.{table} (id bigint PRIMARY KEY, {texts})")
-        for column in TABLES[table]:  # what is sealed cannot be compressed
-            connection.execute(f"ALTER TABLE {schema}.{table} ALTER COLUMN {column} SET STORAGE EXTERNAL")
 
 
 def clear_fences(connection: Connection) -> None:
@@ -142,7 +135,7 @@ def _check_right(connection: Connection, question: str, values: tuple[str, ...],
 
 
 def lock_creation(connection: Connection) -> None:
-    """Wait until no other process creates this schema or changes its version; until the transaction ends.
+    """Wait until no other process creates this schema; until the transaction ends.
 
     Args:
         connection: a session in a transaction.
@@ -151,45 +144,18 @@ def lock_creation(connection: Connection) -> None:
     connection.execute("SELECT pg_advisory_xact_lock(%s)", int.from_bytes(digest, "little", signed=True))
 
 
-def check_version(connection: Connection, store: StoreRow, *, is_writer: bool) -> bool:
+def check_version(connection: Connection, store: StoreRow) -> None:
     """Check that this Vestige can read the schema.
 
     Args:
         connection: a session.
         store: what the schema says.
-        is_writer: whether it may be brought up to date; a reader changes nothing.
-
-    Returns:
-        Whether it has to be brought up to date.
 
     Raises:
-        StoreError: the schema has a later version, or an earlier one and this is a reader.
+        StoreError: the schema has another version.
     """
-    if store.version == VERSION:
-        return False
-    says = f"{connection.where}: has version {store.version} of the tables, and this Vestige reads version {VERSION}"
-    if store.version > VERSION or store.version < 1:
-        raise StoreError(f"{says}; use the Vestige that wrote it")
-    if not is_writer:
-        raise StoreError(f"{says}; open it once for writing, as vestige sweep does, which brings it up to date")
-    return True
-
-
-MIGRATIONS: dict[int, Migration] = {
-    1: lambda connection, _: clear_fences(connection),  # they were keyed by what the database itself holds
-    2: lambda connection, schema: _create_tables(connection, schema, ("definitions", "requests")),
-}
-"""Functions that bring a schema, whose quoted name they are given, from a version to the next, by that version."""
-
-
-def migrate(connection: Connection, store: StoreRow) -> None:
-    """Bring a schema up to date; the caller holds a transaction, and no other process has the store open.
-
-    Args:
-        connection: a session.
-        store: what the schema says.
-    """
-    schema = quote_schema(connection)
-    for version in range(store.version, VERSION):
-        MIGRATIONS[version](connection, schema)
-        connection.execute(f"UPDATE {schema}.store SET version = %s", version + 1)  # noqa: S608
+    if store.version != VERSION:
+        raise StoreError(
+            f"{connection.where}: has version {store.version} of the tables, and this Vestige reads version {VERSION}; "
+            "use the Vestige that wrote it"
+        )

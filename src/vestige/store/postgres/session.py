@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TypeVar
 
-from vestige.errors import NoStoreError, StoreBusyError, StoreError
+from vestige.errors import NoStoreError, StoreError
 from vestige.store.keyring import Keyring
 from vestige.store.keyring.keyring import name_keyring
 from vestige.store.memory_rows import MemoryRows
@@ -24,7 +24,6 @@ from vestige.store.postgres.schema import (
     check_version,
     create_tables,
     lock_creation,
-    migrate,
     read_store,
 )
 from vestige.store.sealed_rows import SealedRows
@@ -63,12 +62,11 @@ class Session:
 
     # Opening.
 
-    def open(self, *, create: bool = False, is_writer: bool = False) -> None:
+    def open(self, *, create: bool = False) -> None:
         """Begin the session.
 
         Args:
             create: whether to create the store if there is none.
-            is_writer: whether to bring a store of an earlier version up to date.
 
         Raises:
             StoreError: there is no such store, it belongs to another keyring, or has another version.
@@ -80,9 +78,7 @@ class Session:
             found = read_store(self.connection)
         self._store = self._check(found)
         self.locks = Locks(self.connection, self.keyring.id, self._store.store)
-        if check_version(self.connection, self._store, is_writer=is_writer):
-            self._migrate()
-            self._store = self._check(read_store(self.connection))
+        check_version(self.connection, self._store)
 
     def _check(self, found: StoreRow | None) -> StoreRow:
         where = self.connection.where
@@ -118,25 +114,6 @@ class Session:
             raise
         finally:
             connection.roll_back()
-
-    def _migrate(self) -> None:
-        """Bring the schema up to date, while no other process has the store open for writing."""
-        only = self.locks.make_writer(is_only=True)
-        if self.locks.acquire([only])[0]:
-            raise StoreBusyError(
-                f"{self.connection.where}: is open for writing elsewhere, and has to be brought up to date first; "
-                "close it there"
-            )
-        self.connection.execute("BEGIN READ WRITE")
-        try:
-            lock_creation(self.connection)
-            found = self._check(read_store(self.connection))
-            if check_version(self.connection, found, is_writer=True):
-                migrate(self.connection, found)
-            self.connection.commit()
-        finally:
-            self.connection.roll_back()
-            self.locks.release([only])
 
     @property
     def is_busy(self) -> bool:

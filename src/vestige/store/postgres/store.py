@@ -97,7 +97,7 @@ class PostgresStore(TableStore):
         """Begin the session on the store."""
         self._session = Session(Connection(self.address, self._patience), self._keyring, self._rejoin)
         try:
-            self._session.open(create=create, is_writer=True)
+            self._session.open(create=create)
             self.holdings = Holdings(self, self._session)
             self.holdings.join()
             self.holdings.ensure_secret()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -20,16 +20,12 @@ from vestige.store.bucket import Summary, pack_head
 from vestige.store.keyring import Keyring, KeyTable
 from vestige.store.paths import append_ending, make_private, write_private
 from vestige.store.rows import DAMAGED, TABLES, About
-from vestige.store.sqlite import version1, version6
 from vestige.store.sqlite.padding import pad_body
 from vestige.store.store import check_patience
 
-APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 9, 10
+APPLICATION, VERSION, SEALED_VERSION = 0x56535447, 11, 12
 """What the header of the file says: that it is a store ("VSTG"), and in which version of the format: that of rows in
 clear, or that of the same rows, sealed with a keyring."""
-WITHOUT_NOTES = {7: VERSION, 8: SEALED_VERSION}
-"""Versions that lack only the tables of a service, in clear and sealed, and what they become with them."""
-SEALED_VERSIONS = (8, SEALED_VERSION)
 PAGE = 4096
 _JOURNAL_MAGIC = 8
 """Bytes at the start of a journal that are zero once its commit has come to its end."""
@@ -37,8 +33,6 @@ SCHEMA = tuple(
     f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, {', '.join(f'{column} BLOB NOT NULL' for column in columns)})"
     for table, columns in TABLES.items()
 )
-NOTES = SCHEMA[-2:]
-"""The tables of a service."""
 PRAGMAS: dict[str, tuple[object, object]] = {
     "journal_mode": ("DELETE", "delete"),
     "secure_delete": ("ON", 1),
@@ -130,14 +124,14 @@ def create_store(path: Path) -> None:
 
 
 def connect(path: Path, patience: float) -> sqlite3.Connection:
-    """A connection that erases, to a store of this version or of an earlier one: every pragma is set, then asked for.
+    """A connection that erases: every pragma is set, then asked for.
 
     Whether the file can be written is said now, and a journal that a crash has left is gone then.
     """
     check_not_empty(path)
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
-        check_kind(connection, path, versions=range(1, SEALED_VERSION + 1))
+        check_kind(connection, path)
         set_pragmas(connection, path)
         size = check_whole(connection, path)
         if size < path.stat().st_size:
@@ -182,28 +176,19 @@ def clear_journal(connection: sqlite3.Connection) -> None:
     connection.execute("ROLLBACK")
 
 
-def check_kind(connection: sqlite3.Connection, path: Path, versions: Sequence[int] = (VERSION, SEALED_VERSION)) -> None:
-    """An error unless the file is a store of one of these versions; rolls back what a crash has left."""
+def check_kind(connection: sqlite3.Connection, path: Path) -> None:
+    """An error unless the file is a store of this format; rolls back what a crash has left."""
     connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     application, version = read_pragma(connection, "application_id"), read_pragma(connection, "user_version")
     if application != APPLICATION:
         raise StoreError(f"{path}: is a SQLite file, but not a store of Vestige; give another path")
-    if version not in versions:
-        remedy = (
-            "open it once for writing, as vestige sweep does, which brings it to version "
-            f"{WITHOUT_NOTES.get(int(str(version)), VERSION)}"
-            if version in range(1, VERSION)
-            else "use the Vestige that wrote it"
-        )
+    if version not in (VERSION, SEALED_VERSION):
         raise StoreError(
             f"{path}: was written in version {version} of the format, and this Vestige reads versions {VERSION} and "
-            f"{SEALED_VERSION}; {remedy}"
+            f"{SEALED_VERSION}; use the Vestige that wrote it"
         )
     found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_schema ORDER BY rowid").fetchall()
-    earlier = {1: version1.SCHEMA, **dict.fromkeys((2, 3, 4), version6.SCHEMA[:-1]), 5: version6.SCHEMA}
-    earlier |= {6: version6.SCHEMA, **dict.fromkeys(WITHOUT_NOTES, SCHEMA[: -len(NOTES)])}
-    expected = earlier.get(int(str(version)), SCHEMA)
-    if [sql for (sql,) in found] != [sql.encode() for sql in expected]:
+    if [sql for (sql,) in found] != [sql.encode() for sql in SCHEMA]:
         raise StoreError(f"{path}: its tables are not those of a store; was it changed by another program?")
 
 
@@ -216,12 +201,7 @@ def is_hot(journal: Path) -> bool:
 
 def is_sealed(connection: sqlite3.Connection) -> bool:
     """Tell whether the rows of a file are sealed."""
-    return read_version(connection) in SEALED_VERSIONS
-
-
-def read_version(connection: sqlite3.Connection) -> int:
-    """Which version of the format a file has."""
-    return int(str(read_pragma(connection, "user_version")))
+    return read_pragma(connection, "user_version") == SEALED_VERSION
 
 
 def check_exists(path: Path) -> None:

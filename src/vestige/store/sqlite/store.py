@@ -13,7 +13,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -24,30 +24,23 @@ from vestige.store.canonical import arrange
 from vestige.store.inbox import Inbox
 from vestige.store.keyring import Keyring
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, hash_subject, hide_subjects
-from vestige.store.ledger import Ledger
 from vestige.store.paths import clear_drafts, resolve_path
 from vestige.store.sealed_rows import SealedRows
 from vestige.store.search import has_pseudonyms, list_named
 from vestige.store.sqlite.connection import (
-    NOTES,
     SEALED_PRAGMAS,
     SEALED_VERSION,
-    VERSION,
-    WITHOUT_NOTES,
     acquire_lock,
     check_exists,
-    check_kind,
     connect,
     create_store,
     is_sealed,
     read_pragma,
-    read_version,
     set_pragmas,
     translate_errors,
     translate_opening_errors,
 )
 from vestige.store.sqlite.reader import SqliteReader
-from vestige.store.sqlite.rewrite import Streams, build_store, copy_database, read_earlier_version
 from vestige.store.sqlite.rows import SqliteRows, check_keyring, open_file_keyring
 from vestige.store.store import PATIENCE, check_patience
 from vestige.store.table_store import TableStore
@@ -155,11 +148,6 @@ class SqliteStore(TableStore):
         self._tables = Tables(SqliteRows(self._connection, self.path))
         if self._keyring is None:
             check_keyring(self._connection, self.path, None)
-        version = read_version(self._connection)
-        if version in WITHOUT_NOTES:
-            self._add_notes(WITHOUT_NOTES[version])
-        elif version < VERSION:
-            self._upgrade()
         self._version = self._read_change_counter()
         if self._keyring is not None:
             try:
@@ -374,33 +362,6 @@ class SqliteStore(TableStore):
                 was_damaged = tables.erase(name)
             if was_damaged and not self._depth:  # what damaged it may have left something where nothing belongs
                 self._vacuum()
-
-    def _add_notes(self, version: int) -> None:
-        """Add the tables of a service, and nothing else."""
-        with self._tables.rows.report_damage(), self.transaction():
-            for table in NOTES:
-                self._connection.execute(table)
-            self._connection.execute(f"PRAGMA user_version={version}")
-            if version == VERSION:
-                self._tables.rows.mark_untidy()
-        check_kind(self._connection, self.path)
-
-    def _upgrade(self) -> None:
-        """Write a store of an earlier version in the present one: all of it or nothing."""
-        with self._tables.rows.report_damage():
-            self._rewrite(*read_earlier_version(self._connection, self.path))
-        check_kind(self._connection, self.path)
-
-    def _rewrite(self, streams: Streams, ledger: Ledger, mark: bytes) -> None:
-        """Make the file hold these streams and this ledger and nothing else, in this order, in one transaction."""
-        self._check_no_transaction()
-        with closing(build_store(streams, ledger, mark, self.path)) as built, translate_errors(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                self._check_unchanged()
-            finally:
-                self._roll_back()
-            copy_database(built, self._connection)
 
     def _check_no_transaction(self) -> None:
         if self._depth:
