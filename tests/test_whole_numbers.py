@@ -8,6 +8,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ from vestige import (
     combine,
     open_store,
 )
+from vestige.errors import SourceError
 from vestige.ingest import Ingest
 from vestige.ingest.names import StreamNames
 from vestige.policy import Policy
@@ -376,3 +378,46 @@ def test_what_is_pushed_is_checked_as_what_is_extended() -> None:
         stream.push(2.0**60)
     assert stream.push(2**60)
     assert [Bundle({"a": Mean()}).checks_rows, bundle.checks_rows, Mean().checks_rows] == [False, True, False]
+
+
+@pytest.mark.parametrize("size", ["float64", "float32"])
+def test_keys_and_subjects_beside_missing_ones_are_written_as_integers(tmp_path: Path, size: str) -> None:
+    ids = [5, -7, 0, 2**24 - 1] if size == "float32" else [5, -7, 10_000_000_001, 2**53 - 1]
+    path, large = tmp_path / "ids.parquet", tmp_path / "large.parquet"
+    frame = pd.DataFrame({"spent": 1.0, "id": np.array([*ids, np.nan], size)})
+    frame.to_parquet(path)
+    (keyed,) = FileSource(str(path), ["spent"], by="id").blocks()
+    assert keyed.keys is not None
+    assert (keyed.keys.tolist(), keyed.keyless) == ([str(number) for number in ids], 1)
+    (named,) = FileSource(str(path), ["spent"], subject="id").blocks()
+    assert named.subjects is not None
+    assert named.subjects.tolist() == [*(str(number) for number in ids), None]
+    frame["id"] = np.array([*ids, 2**24 if size == "float32" else 2**53], size)
+    frame.to_parquet(large)
+    for source in (FileSource(str(large), ["spent"], by="id"), FileSource(str(large), ["spent"], subject="id")):
+        with pytest.raises(SourceError, match=r"column 'id' has a float of \d+ or more"):
+            list(source.blocks())
+
+
+def test_keys_that_are_fractions_stay_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "fractions.parquet"
+    pd.DataFrame({"spent": 1.0, "rate": [0.5, 1.0, 1e-7]}).to_parquet(path)
+    (block,) = FileSource(str(path), ["spent"], by="rate").blocks()
+    assert block.keys is not None
+    assert block.keys.tolist() == ["0.5", "1", "1e-7"]
+
+
+def test_spark_takes_no_floats_as_subjects() -> None:
+    from vestige.spark.queries import _check_columns  # noqa: PLC0415
+
+    def check(subject: str, asked: str) -> None:
+        kinds = {"shop": "string", "spent": "double", "who": subject}
+        rows: Any = SimpleNamespace(dtypes=list(kinds.items()), columns=list(kinds), isStreaming=True)
+        requests: Any = SimpleNamespace(dtypes=[("who", asked)], columns=["who"], isStreaming=True)
+        _check_columns(rows, "shop", ["spent"], Mean(), None, [], "who", requests)
+
+    check("bigint", "string")
+    with pytest.raises(ParameterError, match="subject is a column of the type double"):
+        check("double", "string")
+    with pytest.raises(ParameterError, match="forget is a column of the type float"):
+        check("string", "float")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -9,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from vestige import KeyedStreams, Mean
 from vestige.errors import DataError
 from vestige.keyed.names import KeyNames, read_keys
 
@@ -72,9 +75,42 @@ def test_whole_numbers_of_any_kind() -> None:
         assert list(names) == ["7", "8"]
 
 
+@pytest.mark.parametrize("numbers", [[2**63 + 1, 2**64 - 1, 5], [-(2**63), -(2**63) + 1, 5], [2**63, 2**70, 5]])
+def test_large_numbers_are_their_digits(numbers: list[int]) -> None:
+    kinds: list[Any] = [np.int64, np.uint64, object]
+    for kind in (kind for kind in kinds if kind is object or np.can_cast(np.min_scalar_type(numbers), kind)):
+        pack = [np.array, pd.Series, *([] if kind is object else [pa.array])]
+        for column in (each(np.array(numbers, kind)) for each in pack):
+            names = KeyNames()
+            names.number(read_keys(column))
+            assert list(names) == list(map(str, numbers))
+
+
+def test_a_number_of_an_array_finds_its_stream() -> None:
+    streams = KeyedStreams(Mean(), retention=96, seed=0)
+    streams.extend(np.array([2**60 + 1, 2**60 + 2]), [1.0, 2.0])
+    assert [streams.estimate(key).value for key in np.array([2**60 + 1, 2**60 + 2])] == [1.0, 2.0]
+    assert np.int64(2**60 + 2) in streams
+    assert np.int64(2**60) not in streams
+
+
 @pytest.mark.parametrize(
     "column",
-    [[""], [None], [1.5], "DE", 7, ["\ud800"], ["\0x"], pa.array(["DE", None]), pd.Series(["DE", None]), [b"x"]],
+    [
+        pa.array([1.5]),
+        pa.array([2.0**60]).dictionary_encode(),
+        pd.Series([1.0], dtype="Float64"),
+        [""],
+        [None],
+        [1.5],
+        "DE",
+        7,
+        ["\ud800"],
+        ["\0x"],
+        pa.array(["DE", None]),
+        pd.Series(["DE", None]),
+        [b"x"],
+    ],
 )
 def test_what_is_not_a_key_is_refused(column: object) -> None:
     with pytest.raises(DataError, match="key"):

@@ -80,7 +80,7 @@ def read_keys(keys: object) -> Texts:
     column = _open_column(keys)
     if type(column).__module__.partition(".")[0] == "pyarrow":
         texts = _read_arrow(column)
-    elif isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1:
+    elif isinstance(column, np.ndarray) and column.dtype.kind in "iu" and column.ndim == 1 and _fits(column):
         from vestige.keyed.text_kernels import format_numbers  # noqa: PLC0415
 
         texts = Texts(*format_numbers(column.astype(np.int64)))
@@ -90,6 +90,11 @@ def read_keys(keys: object) -> Texts:
     if len(texts) and ((np.diff(texts.offsets) == 0).any() or (texts.content[starts] == 0).any()):
         raise DataError("a key is empty or begins with NUL; pass a text or a whole number for each row")
     return texts
+
+
+def _fits(numbers: NDArray[Any]) -> bool:
+    """Whether whole numbers have 63 bits and a sign at most."""
+    return numbers.dtype.kind == "i" or numbers.max(initial=0) <= np.iinfo(np.int64).max
 
 
 def _open_column(keys: object) -> Any:
@@ -131,6 +136,8 @@ def _read_arrow(column: Any) -> Texts:
 def _cast_text(column: Any, pc: Any) -> Any:
     import pyarrow as pa  # noqa: PLC0415
 
+    if pa.types.is_floating(column.type):  # two whole numbers may be one of them, and text has several forms
+        raise DataError("a key is a float; pass texts or whole numbers")
     try:
         return pc.cast(column, pa.large_string())
     except pa.ArrowException:

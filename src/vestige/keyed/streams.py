@@ -152,7 +152,7 @@ class KeyedStreams(Generic[E_co]):
 
     def __contains__(self, key: object) -> bool:
         try:
-            return isinstance(key, str | int) and key != "" and self._names.find(str(key)) is not None
+            return isinstance(key, str | int | np.integer) and key != "" and self._names.find(str(key)) is not None
         except DataError:  # no such text can be a key
             return False
 
@@ -886,7 +886,7 @@ class KeyedStreams(Generic[E_co]):
         return numbers
 
     def _find(self, key: str | int) -> int:
-        number = self._names.find(str(key)) if isinstance(key, str | int) and key != "" else None
+        number = self._names.find(str(key)) if isinstance(key, str | int | np.integer) and key != "" else None
         if number is None:
             raise ParameterError(f"key={show_value(key)} has no stream; pass a key that has had a record")
         return number

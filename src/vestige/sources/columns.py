@@ -348,15 +348,29 @@ def _read_texts(batch: pa.RecordBatch, name: str, start: int) -> pa.Array:
     """Read a column as text, null where missing or empty."""
     column = batch.column(name)
     try:
-        if pa.types.is_floating(column.type):
-            column = compute.if_else(compute.is_nan(column), None, column)
-        text = compute.cast(column, pa.string())
+        text = _write_floats(column, name) if pa.types.is_floating(column.type) else compute.cast(column, pa.string())
         text.validate(full=True)
     except pa.ArrowException:
         raise SourceError(
             f"column {name!r} is not text in rows {start + 1} to {start + len(batch)}; name a column of text or numbers"
         ) from None
     return compute.if_else(compute.equal(text, ""), None, text)
+
+
+def _write_floats(column: pa.Array, name: str) -> pa.Array:
+    """Floats as text, null where missing: whole ones as integers, which become floats where some are missing."""
+    values = column.to_numpy(zero_copy_only=False)
+    rounded = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+    if (np.abs(values) >= rounded).any():
+        raise SourceError(
+            f"column {name!r} has a float of {rounded:.0f} or more, which may be another number rounded; write whole "
+            "numbers as integers or as text"
+        )
+    whole = values == np.trunc(values)
+    written = compute.cast(pa.array(np.where(whole, values, 0.0).astype(np.int64)), pa.string())
+    return compute.if_else(
+        compute.is_nan(column), None, compute.if_else(pa.array(whole), written, compute.cast(column, pa.string()))
+    )
 
 
 def _read_keys(batch: pa.RecordBatch, names: Sequence[str], start: int) -> pa.Array:

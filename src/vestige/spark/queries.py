@@ -214,6 +214,11 @@ def _check_columns(
         )
     if time is not None and kinds[time] != "timestamp":
         raise ParameterError(f"time={time!r} is of the type {kinds[time]}; use a timestamp, or cast it")
+    named = [] if subject is None else [("subject", kinds[subject])]
+    named += [] if forget is None else [("forget", kind) for _, kind in forget.dtypes]
+    for parameter, kind in named:
+        if kind in ("float", "double"):  # two whole numbers may be one of them, and text has several forms
+            raise ParameterError(f"{parameter} is a column of the type {kind}; use texts or whole numbers, or cast it")
     if forget is not None and (len(forget.columns) != 1 or subject is None or forget.isStreaming != df.isStreaming):
         raise ParameterError(
             "forget needs one column of subjects, subject=... for the rows, and must be streaming if the rows are"
