@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
@@ -36,10 +39,12 @@ from vestige import (
     combine,
     open_store,
 )
+from vestige.cli import command
 from vestige.errors import SourceError
 from vestige.ingest import Ingest
 from vestige.ingest.names import StreamNames
-from vestige.policy import Policy
+from vestige.policy import Policy, list_values
+from vestige.service.answers import show_records
 from vestige.service.bodies import ARROW, JSON, NDJSON, read_body
 from vestige.sources import FileSource
 from vestige.sources.columns import Columns, make_block, number_categories
@@ -345,7 +350,7 @@ def test_what_spark_delivers_keeps_ids_apart() -> None:
         texts = [None if abs(number) <= SAFE else str(number) for number in EVERY]
         frame = pd.DataFrame({"key": ["a"] * len(EVERY), "value0": list(map(float, EVERY)), "whole0": texts})
         rows, _ = processor.read_frames(definition, [frame.iloc[:3], frame.iloc[3:]])
-        assert rows.values.tolist() == read_table(EVERY, policy).tolist()
+        assert read_table(rows.values, policy).tolist() == read_table(EVERY, policy).tolist()
 
 
 @pytest.mark.parametrize("policy", [Distinct(), TopK(), Extremes(), Mean(), ExactHistogram((0.0,)), Shares(("a",))])
@@ -421,3 +426,73 @@ def test_spark_takes_no_floats_as_subjects() -> None:
         check("double", "string")
     with pytest.raises(ParameterError, match="forget is a column of the type float"):
         check("string", "float")
+
+
+SMALL_FLOATS = [1e-200, -1e-160, 5e-324, float(np.nextafter(2.0**-511, 0.0))]
+
+
+@pytest.mark.parametrize("small", SMALL_FLOATS)
+@pytest.mark.parametrize("policy", [Distinct(), TopK(), Bundle({"x": TopK()}), Bundle({"x": [TopK(), Mean()]})])
+def test_floats_that_would_be_taken_for_codes_are_refused(policy: Any, small: float) -> None:
+    stream, rows = Stream(policy, retention=50_000), [[0.0], [-0.0], [2.0**-511], [small]]
+    with pytest.raises(DataError, match=r"row 3 of 4.* nearer to zero .*than 2\^-511") as refused:
+        stream.extend(rows)
+    with pytest.raises(DataError, match=r"nearer to zero .*than 2\^-511"):
+        stream.push(small)
+    assert str(small) not in str(refused.value)
+    keyed = KeyedStreams(policy, retention=50_000)
+    taken = keyed.take(["a", "a", "b", "b"], rows)
+    assert (taken.taken, list(taken.troubles)) == (2, ["b"])
+    assert "nearer to zero" in str(taken.troubles["b"].problem)
+
+
+def test_what_is_wrong_is_found_beside_codes() -> None:
+    keyed = KeyedStreams(Distinct(), retention=50_000)
+    taken = keyed.take(["a", "a"], np.array([2**60 + 1, None], object))
+    assert "row 1 of 2" in str(taken.troubles["a"].problem)
+    assert "is missing" in str(taken.troubles["a"].problem)
+
+
+@pytest.mark.parametrize("policy", [Mean(), Count(), Bundle({"x": [Mean(), Count()]}), Histogram((0.0,))])
+def test_small_floats_are_ordinary_where_there_are_no_codes(policy: Any) -> None:
+    stream = Stream(policy, retention=1_024, seed=0)
+    stream.extend(SMALL_FLOATS)
+    assert stream.push(1e-200)
+    assert list_values(stream.policy, stream.retained)[-1] == [1e-200]
+
+
+def test_records_are_shown_with_the_numbers_that_came(tmp_path: Path) -> None:
+    numbers, shown = [7, 2**60 + 1, 2**64 - 1], ["7.0", "1152921504606846977", "whole number with BLAKE2b "]
+    policy = Bundle({"id": TopK(), "p": Mean()})
+    with open_store(tmp_path / "ids.db") as store:
+        stream = Stream(policy, retention=50_000, store=store.stream("main"))
+        stream.extend([[number, 1e-200] for number in numbers])
+        stream.flush()
+    run = CliRunner().invoke
+    lines = run(command, ["retained", str(tmp_path / "ids.db")]).output.splitlines()[1:]
+    assert [line.split(",")[5][: len(text)] for line, text in zip(lines, shown, strict=True)] == shown
+    assert {line.split(",")[6] for line in lines} == {"1e-200"}
+    plain = [
+        json.loads(line) for line in run(command, ["retained", str(tmp_path / "ids.db"), "--json"]).output.splitlines()
+    ]
+    assert [row["id"] for row in plain[:2]] == [7.0, shown[1]]
+    copy = tmp_path / "copy.sqlite"
+    assert run(command, ["export", str(tmp_path / "ids.db"), "--sqlite", str(copy)]).exit_code == 0
+    with closing(sqlite3.connect(copy)) as opened:
+        rows = opened.execute("SELECT value, exact FROM records WHERE column_name = 'id' ORDER BY round").fetchall()
+    assert rows[:2] == [(7.0, None), (2.0**60, shown[1])]
+    assert rows[2][0] is None
+    assert rows[2][1].startswith(shown[2])
+    streams = KeyedStreams(policy, retention=50_000)
+    streams.extend(["a"] * 3, [[number, 1e-200] for number in numbers])
+    assert show_records(streams, "a", has_values=True)["values"][1] == [shown[1], 1e-200]  # type: ignore[index]
+
+
+def test_json_has_large_numbers_as_texts() -> None:
+    stream = Stream(TopK(), retention=50_000)
+    stream.extend([2**60 + 1, 2**60 + 1, 5])
+    estimate = stream.estimate()
+    assert estimate.value.tolist() == [2**60 + 1, 5]
+    assert estimate.to_dict()["value"] == ["1152921504606846977", 5]
+    listed: Any = stream.policy.report(estimate, ["id"]).facts["value"]
+    assert [each["value"] for each in listed] == ["1152921504606846977", 5]

@@ -19,6 +19,7 @@ import numpy as np
 from vestige.errors import MissingExtraError
 from vestige.markup import make_table
 from vestige.types import Floats
+from vestige.whole_numbers import to_plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,8 +82,9 @@ class Estimate:
 
         Returns:
             A dictionary with a key for each attribute but `policy` and `basis`: numbers, texts, flags, None, or lists
-            of these. Arrays become lists of their rows, bytes hexadecimal digits; a number that is not finite becomes
-            None. Only a bundle has dictionaries in it: its answers by metric.
+            of these. Arrays become lists of their rows, bytes hexadecimal digits, whole numbers beyond 2^53 the text
+            of their digits; a number that is not finite becomes None. Only a bundle has dictionaries in it: its answers
+            by metric.
 
         Example:
             >>> Estimate(np.array([1.5, np.nan]), t=2).to_dict()["value"]
@@ -179,7 +181,7 @@ def _to_plain(value: object) -> Any:
         return [_to_plain(each) for each in value]
     if isinstance(value, bytes):
         return value.hex()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else to_plain(value)
 
 
 def _format(number: float | None) -> str:

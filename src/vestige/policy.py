@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Generic
+from typing import Any, ClassVar, Generic
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from vestige.errors import NoRecordsError, ParameterError
 from vestige.estimate import E_co
 from vestige.records import Records
 from vestige.types import Bools, Floats, Ints
-from vestige.whole_numbers import WholeNumbers
+from vestige.whole_numbers import WholeNumbers, decode, find_codes
 
 UNPROTECTED = "noise protects nobody among them, and who also knows the answer before can tell their values"
 """What is said of an answer that counts records which a policy hides otherwise."""
@@ -360,6 +360,31 @@ def count_waiting(clock: Clock, retained: Records) -> int:
         1
     """
     return int((retained.rounds > clock.last).sum())
+
+
+def list_values(policy: Policy, records: Records) -> list[list[Any]]:
+    """List the values of records as they came, also whole numbers that are held by codes; see `read_whole_numbers`.
+
+    Args:
+        policy: the policy that keeps them.
+        records: the records.
+
+    Returns:
+        A row for each record: floats, whole numbers beyond 2^53, and texts for those that are told by a hash alone.
+
+    Example:
+        >>> from vestige import Stream, TopK
+        >>> stream = Stream(TopK(), retention=20_000)
+        >>> _ = stream.extend([7, 2**60 + 1])
+        >>> list_values(stream.policy, stream.retained)
+        [[7.0], [1152921504606846977]]
+    """
+    rows: list[list[Any]] = records.values.tolist()
+    for column in np.flatnonzero(find_codes(records.values).any(axis=0)).tolist():
+        if policy.read_whole_numbers(column) == "coded":
+            for row in rows:
+                row[column] = decode(row[column])
+    return rows
 
 
 def mask_arrivals(retained: Records, keep: Bools) -> Bools:

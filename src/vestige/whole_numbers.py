@@ -1,8 +1,9 @@
 """Whole numbers beyond 2^53, of which floats hold only some: which are exact, and codes that keep all of them apart.
 
-A code is a float nearer to zero than 2^-511, where no data lie. Its bits are the number itself, from 2^53 up to below
-4.59 10^18, which ids that count and times in nanoseconds are; or 53 bits of the hash that texts have, for negative and
-larger ones. So two different numbers have one code only if both are hashed, with a probability of 2^-53.
+A code is a float nearer to zero than 2^-511; values that lie there are refused where there are codes. Its bits are the
+number itself, from 2^53 up to below 4.59 10^18, which ids that count and times in nanoseconds are; or 53 bits of the
+hash that texts have, for negative and larger ones. So two different numbers have one code only if both are hashed, with
+a probability of 2^-53.
 Guarantee: codes are those of Python's whole numbers in every way in; held by tests/test_whole_numbers.py.
 """
 
@@ -28,8 +29,12 @@ SAFE = 2**53 - 1
 """The largest whole number that is not the float of another one too."""
 REFUSED = float(np.finfo(np.float64).max)
 """Stands for a whole number that is refused; no policy takes such a large one."""
+TOO_SMALL = -REFUSED
+"""Stands for a float that would be taken for a code."""
 LARGEST_EXACT = 2**62 - 2**54
 """Whole numbers below it, from 2^53 on, have codes that say them."""
+_NEAR = 2.0**-511
+"""Codes are nearer to zero."""
 _HASHES, _GAP, _SIGN = 1 << 52, 1 << 61, 1 << 63
 _WRITTEN = re.compile(r"\s*([+-]?\d+)(?:\.0*)?\s*")
 
@@ -194,6 +199,23 @@ def decode(value: float) -> float | int | str:
     return payload - (_HASHES if payload >= _GAP else 0) - 2 * _HASHES
 
 
+def find_codes(values: Floats) -> Bools:
+    """Find what is a code among values, or would be taken for one.
+
+    Args:
+        values: floats, or codes.
+
+    Returns:
+        One flag each.
+
+    Example:
+        >>> find_codes(np.array([0.0, 1e-100, 1e-200, np.nan])).tolist()
+        [False, False, True, False]
+    """
+    found: Bools = (values != 0.0) & (np.abs(values) < _NEAR)
+    return found
+
+
 def decode_all(values: Floats) -> NDArray[Any]:
     """Give what values stand for; see `decode`.
 
@@ -207,7 +229,7 @@ def decode_all(values: Floats) -> NDArray[Any]:
         >>> decode_all(read_column(np.array([7, 2**60]), "coded"))
         array([7, 1152921504606846976], dtype=object)
     """
-    if not ((values != 0.0) & (np.abs(values) < 2.0**-511)).any():
+    if not find_codes(values).any():
         return values
     found = np.empty(len(values), np.object_)
     found[:] = [_tidy(decode(value)) for value in values.tolist()]
@@ -216,6 +238,22 @@ def decode_all(values: Floats) -> NDArray[Any]:
 
 def _tidy(value: float | int | str) -> float | int | str:
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def to_plain(value: Any) -> Any:
+    """Convert a value for JSON, many readers of which make floats of all numbers.
+
+    Args:
+        value: a value.
+
+    Returns:
+        The digits of a whole number beyond 2^53 as text; anything else as it is.
+
+    Example:
+        >>> to_plain(2**53 - 1), to_plain(2**53 + 1), to_plain(0.5)
+        (9007199254740991, '9007199254740993', 0.5)
+    """
+    return str(value) if isinstance(value, int) and abs(value) > SAFE else value
 
 
 def stack_columns(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
+from typing import Any
 
 import click
 import numpy as np
@@ -29,6 +30,7 @@ from vestige.cli.rows import FORMATS, Row, check_output, check_sources, write_ro
 from vestige.cli.store_answers import StoreAnswers
 from vestige.cli.store_options import StoreOptions, key_option, store_argument
 from vestige.errors import NoAnswerError, SourceError, VestigeError
+from vestige.policy import list_values
 from vestige.records import Records
 from vestige.serialization import from_dict
 from vestige.sources.identity import FileIdentity
@@ -38,6 +40,7 @@ from vestige.store import State, StoreSnapshot, Terms
 from vestige.store.snapshot import UNNAMED
 from vestige.stream.frames import find_names
 from vestige.times import format_duration
+from vestige.whole_numbers import to_plain
 
 _UNREADABLE = "cannot be read"
 _TELL_EACH = 100
@@ -247,26 +250,31 @@ def retained(store: StoreOptions, names: tuple[str, ...], *, machine: bool) -> N
     with nullcontext(_say_nothing) if sys.stdout.isatty() else show_progress("Writing records") as tell:
         for place, (name, (terms, state)) in enumerate(copy.streams.items()):
             if machine:
-                _print_records(name, list_labels(terms), state.retained)
+                _print_records(name, terms, state.retained)
             else:
                 shown = on_paper(name)
                 writer.writerows(
-                    [shown, number, when or "", who or "", int(leaving), *map(repr, values)]
-                    for number, when, who, leaving, values in _iterate_records(state.retained)
+                    [shown, number, when or "", who or "", int(leaving), *map(_write, values)]
+                    for number, when, who, leaving, values in _iterate_records(terms, state.retained)
                 )
             if not place % _TELL_EACH:
                 tell(place / len(copy.streams))
     exit_with(copy.troubles)
 
 
+def _write(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
+
+
 def _say_nothing(_: float) -> None:
     """On a terminal, the records themselves show how far it is."""
 
 
-def _print_records(name: str, labels: list[str], records: Records) -> None:
+def _print_records(name: str, terms: Terms, records: Records) -> None:
     """Print records as JSON, one object per line."""
-    for number, when, who, leaving, values in _iterate_records(records):
-        fields = dict(zip(labels, values, strict=True))
+    labels = list_labels(terms)
+    for number, when, who, leaving, values in _iterate_records(terms, records):
+        fields = dict(zip(labels, map(to_plain, values), strict=True))
         print_json({"stream": name, "round": number, "time": when, "subject": who, "leaving": leaving} | fields)
 
 
@@ -278,8 +286,14 @@ def list_labels(terms: Terms) -> list[str]:
     return named if len(named) == terms.columns else [f"value_{i + 1}" for i in range(terms.columns)]
 
 
-def _iterate_records(records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[float]]]:
+def find_values(terms: Terms, records: Records) -> list[list[Any]]:
+    """Find the values of records of a stream as they came; as they are held if its policy cannot be made again."""
+    with suppress(VestigeError):
+        return list_values(from_dict(terms.policy), records)
+    return records.values.tolist()
+
+
+def _iterate_records(terms: Terms, records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[Any]]]:
     times = [None if text == "NaT" else f"{text}Z" for text in np.datetime_as_string(records.times).tolist()]
-    columns = (records.rounds, records.subjects, records.leaving, records.values)
-    rounds, subjects, leaving, values = (column.tolist() for column in columns)
-    return zip(rounds, times, subjects, leaving, values, strict=True)
+    rounds, subjects, leaving = (each.tolist() for each in (records.rounds, records.subjects, records.leaving))
+    return zip(rounds, times, subjects, leaving, find_values(terms, records), strict=True)

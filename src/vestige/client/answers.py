@@ -191,14 +191,14 @@ class HeldRecords(Value):
         rounds: the round of each record.
         times: the time of each record, as text; None without times.
         leaving: whether each record is to leave after a removal request.
-        values: the values of each record, if they were asked for.
+        values: the values of each record, if they were asked for; whole numbers beyond 2^53 as texts.
     """
 
     clock: Mapping[str, int]
     rounds: tuple[int, ...]
     times: tuple[str | None, ...]
     leaving: tuple[bool, ...] = ()
-    values: tuple[Sequence[float | None], ...] | None = field(default=None, repr=False)
+    values: tuple[Sequence[float | str | None], ...] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from vestige.policy import Policy
 from vestige.stream.arrivals import (
     Arrivals,
     Time,
+    check_table,
     find_fine,
-    read_arrivals,
+    label_rows,
     read_subject,
     read_table,
     read_time,
@@ -169,7 +170,8 @@ def find_problem(rules: Rules, raw: RawRows, here: Ints, newest: int | None, now
     """
     times, subjects = (None if labels is None else labels[here] for labels in (raw.times, raw.subjects))
     try:
-        part = read_arrivals(rules.policy, raw.table[here], times, subjects)
+        check_table(raw.table[here], rules.policy)
+        part = label_rows(raw.table[here], times, subjects)
         if rules.is_timed:
             when = repeat_now(len(here)) if part.times is None else part.times
             check_times(rules.limits, when, newest, now)

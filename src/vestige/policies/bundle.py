@@ -38,7 +38,7 @@ from vestige.policy import count_waiting
 from vestige.records import Records
 from vestige.types import Bools, Floats
 from vestige.validation import show_value
-from vestige.whole_numbers import WholeNumbers
+from vestige.whole_numbers import WholeNumbers, find_codes
 
 _EXACT_COUNT = 0.5
 """A count that is off by less is exact when it is rounded."""
@@ -285,7 +285,14 @@ class Bundle(Encoded[BundleEstimate]):
     def check_rows(self, rows: Floats) -> None:
         """Refuse the rows that a metric refuses; see `Policy.check_rows`."""
         for _, names, policy in self._list_metrics():
-            mine = rows[:, [self.column_names.index(name) for name in names]]
+            places = [self.column_names.index(name) for name in names]
+            mine = rows[:, places]
+            if _is_coded(policy) and self.read_whole_numbers(places[0]) != "coded" and find_codes(mine).any():
+                raise DataError(
+                    f"row {int(np.argmax(find_codes(mine)))} of {len(rows)} (counted from 0) is nearer to zero in "
+                    f"{names[0]!r} than 2^-511, where codes of whole numbers lie; multiply by a constant, or make it "
+                    "zero: nothing of this call was taken"
+                )
             if _is_coded(policy) and (beyond := (np.abs(mine) > policy.max_magnitude).any(axis=1)).any():
                 raise DataError(
                     f"row {int(np.argmax(beyond))} of {len(rows)} (counted from 0) has a float beyond 2^53 in "
@@ -299,7 +306,7 @@ class Bundle(Encoded[BundleEstimate]):
         name = self.column_names[column]
         metrics = [policy for _, names, policy in self._list_metrics() if name in names]
         kinds = {policy.read_whole_numbers(0) for policy in metrics if not isinstance(policy, Count)}
-        return kinds.pop() if len(kinds) == 1 else "refused" if kinds else "coded"
+        return kinds.pop() if len(kinds) == 1 else "refused" if kinds else "floored"
 
     def name_categories(self, columns: Sequence[str] = ()) -> dict[str, tuple[str, ...]]:  # noqa: ARG002
         """Name the categories of the columns that are read as text; see `NamedPolicy.name_categories`.

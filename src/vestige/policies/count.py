@@ -79,7 +79,7 @@ class Count(NamedPolicy[CountEstimate]):
 
     def read_whole_numbers(self, column: int) -> WholeNumbers:  # noqa: ARG002
         """Take all whole numbers, none of which is looked at; see `Policy.read_whole_numbers`."""
-        return "coded"
+        return "floored"
 
     def labels(self, columns: Sequence[str]) -> tuple[str, ...]:  # noqa: ARG002
         """Name the count; see `NamedPolicy.labels`."""

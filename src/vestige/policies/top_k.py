@@ -25,7 +25,7 @@ from vestige.policies.report import Remark, Report, format_label
 from vestige.policies.stateful import MAX_BITS, Stateful, check_reserve
 from vestige.types import Floats, Ints
 from vestige.validation import check_int, parse_count
-from vestige.whole_numbers import SAFE, WholeNumbers, decode_all
+from vestige.whole_numbers import SAFE, WholeNumbers, decode_all, to_plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ class TopK(Stateful[TopKEstimate]):
         """Make a table of the values; see `NamedPolicy.report`."""
         lines = list(zip(*(each.tolist() for each in (estimate.value, estimate.lower, estimate.upper)), strict=True))
         rows = tuple((format_label(value), f"{low:,}", f"{high:,}") for value, low, high in lines)
-        value = [{"value": value, "lower": low, "upper": high} for value, low, high in lines]
+        value = [{"value": to_plain(value), "lower": low, "upper": high} for value, low, high in lines]
         remarks = (
             Remark(f"Every other value has arrived at most {estimate.others:,} times."),
             Remark("Values are listed in the clear, although their records may have been erased."),

@@ -13,8 +13,10 @@ import numpy as np
 
 from vestige.keyed import KeyedStreams
 from vestige.policies import NamedPolicy
+from vestige.policy import list_values
 from vestige.service.catalog import Served
 from vestige.service.engine import count_records
+from vestige.whole_numbers import to_plain
 
 _NUMBERS = ("value", "standard_error", "lower", "upper")
 
@@ -116,4 +118,6 @@ def show_records(streams: KeyedStreams, name: str, *, has_values: bool) -> dict[
         "times": times,
         "leaving": records.leaving.tolist(),
     }
-    return shown | ({"values": records.values.tolist()} if has_values else {})
+    if has_values:
+        shown["values"] = [list(map(to_plain, values)) for values in list_values(streams.policy, records)]
+    return shown

@@ -179,7 +179,9 @@ class Records(BaseModel):
     rounds: list[int]
     times: list[str | None]
     leaving: list[bool]
-    values: list[list[float | None]] | None = Field(None, description="Only if they were asked for.")
+    values: list[list[float | str | None]] | None = Field(
+        None, description="Only if they were asked for; whole numbers beyond 2^53 are texts."
+    )
 
 
 class RemovalRequest(BaseModel):

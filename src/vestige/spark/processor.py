@@ -20,7 +20,6 @@ from vestige.spark.definition import Definition
 from vestige.spark.settings import check_task_settings
 from vestige.spark.shard import Change, Rows, change_shard
 from vestige.spark.shard_keys import ShardKeys, open_worker_keyring
-from vestige.stream.arrivals import read_table
 from vestige.whole_numbers import parse_number, stack_columns
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def read_frames(definition: Definition, frames: Iterable[pd.DataFrame]) -> tuple
     values = [_read_values(columns, i) for i in range(len(definition.columns))]
     rows = Rows(
         keys,
-        read_table(stack_columns(values), definition.policy),
+        stack_columns(values),
         columns[TIME].astype(np.int64) if definition.has_times else None,
         _read_texts(columns[SUBJECT]) if definition.has_subjects else None,
         [_rank(columns[name_order(i)]) for i in range(definition.order)],

@@ -214,15 +214,19 @@ def _check_columns(
         )
     if time is not None and kinds[time] != "timestamp":
         raise ParameterError(f"time={time!r} is of the type {kinds[time]}; use a timestamp, or cast it")
-    named = [] if subject is None else [("subject", kinds[subject])]
-    named += [] if forget is None else [("forget", kind) for _, kind in forget.dtypes]
-    for parameter, kind in named:
-        if kind in ("float", "double"):  # two whole numbers may be one of them, and text has several forms
-            raise ParameterError(f"{parameter} is a column of the type {kind}; use texts or whole numbers, or cast it")
+    _refuse_floats("subject", kinds.get(subject or ""))
+    if forget is not None:
+        _refuse_floats("forget", forget.dtypes[0][1] if forget.dtypes else None)
     if forget is not None and (len(forget.columns) != 1 or subject is None or forget.isStreaming != df.isStreaming):
         raise ParameterError(
             "forget needs one column of subjects, subject=... for the rows, and must be streaming if the rows are"
         )
+
+
+def _refuse_floats(parameter: str, kind: str | None) -> None:
+    """Refuse floats as subjects: two whole numbers may be one of them, and its text has several forms."""
+    if kind in ("float", "double"):
+        raise ParameterError(f"{parameter} is a column of the type {kind}; use texts or whole numbers, or cast it")
 
 
 def _make_rows(

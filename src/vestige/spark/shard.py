@@ -26,15 +26,15 @@ from vestige.store import MemoryStore
 from vestige.store.bucket import LONGEST_NAME
 from vestige.store.event import NEVER
 from vestige.store.memory_rows import MemoryRows, pack_rows, unpack_rows
-from vestige.stream.arrivals import find_fine
+from vestige.stream.arrivals import find_fine, read_table
 from vestige.stream.deadlines import find_ahead
 from vestige.times import find_beyond_calendar, to_ticks, wall_clock
-from vestige.types import Bools, Floats, Ints
+from vestige.types import Bools, Ints
 
 _NO_KEY = f"rows without a key cannot be counted; give each 1 to {LONGEST_NAME:,} bytes of UTF-8, not NUL first"
 _NO_VALUE = (
-    "{:,} of its rows were refused: a value is missing, infinite, too large or a whole number beyond 2^53 that no "
-    "float holds, or the time is missing, ahead or beyond the calendar"
+    "{:,} of its rows were refused: a value is missing, infinite, too large, too near to zero or a whole number beyond "
+    "2^53 that no float holds, or the time is missing, ahead or beyond the calendar"
 )
 _UNFIT = "{:,} of its rows were refused: the policy does not take such values"
 _LATE = (
@@ -49,14 +49,14 @@ class Rows:
 
     Attributes:
         keys: the key of each row, a text or a whole number; None if it has none; shape (n,).
-        values: shape (n, columns).
+        values: floats or, with whole numbers beyond 2^53 among them, objects; shape (n, columns).
         times: microseconds since 1970; None if rows have no times; shape (n,).
         subjects: texts or None; None if rows have no subjects; shape (n,).
         order: columns by which the rows of a key are ordered, the most important first; each of shape (n,).
     """
 
     keys: NDArray[Any]
-    values: Floats
+    values: NDArray[Any]
     times: Ints | None = None
     subjects: NDArray[np.object_] | None = None
     order: Sequence[NDArray[Any]] = ()
@@ -179,7 +179,8 @@ def _take(
         refused[None], problems[None] = int(nameless.sum()), _NO_KEY
         rows = rows.where(~nameless)
     rows = leave_out(rows, _find_wrong(definition, rows, now), _NO_VALUE)
-    rows = leave_out(rows, find_unfit(definition.policy, rows.values), _UNFIT).arrange()
+    table = read_table(rows.values, definition.policy)
+    rows = leave_out(rows, find_unfit(definition.policy, table), _UNFIT).arrange()
     if rows.times is not None:
         rows = leave_out(rows, streams._find_late(rows.keys, rows.times), _LATE)
     if not len(rows.keys):
@@ -230,7 +231,7 @@ def _is_key(text: str) -> bool:
 def _find_wrong(definition: Definition, rows: Rows, now: int | None) -> Bools:
     """Which rows cannot be taken, as far as that depends on each of them alone."""
     wrong = np.zeros(len(rows.values), np.bool_)
-    np.any(~find_fine(rows.values, definition.policy), axis=1, out=wrong)
+    np.any(~find_fine(read_table(rows.values, definition.policy), definition.policy), axis=1, out=wrong)
     if rows.times is not None:
         times = rows.times.view("M8[us]")
         wrong |= find_beyond_calendar(times)

@@ -18,7 +18,7 @@ from vestige.policy import Policy
 from vestige.stream.frames import NamedRows, list_columns, open_frame
 from vestige.times import NO_TIME, find_beyond_calendar, wall_clock
 from vestige.types import Bools, Floats, Ints
-from vestige.whole_numbers import REFUSED, is_wide, read_column
+from vestige.whole_numbers import REFUSED, TOO_SMALL, find_codes, is_wide, read_column
 
 Time = datetime | np.datetime64
 L = TypeVar("L")
@@ -45,6 +45,24 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
                [2.]])
     """
     table = read_table(rows, policy)
+    check_table(table, policy)
+    return table
+
+
+def check_table(table: Floats, policy: Policy) -> None:
+    """Refuse rows that a policy cannot take.
+
+    Args:
+        table: what `read_table` returned; shape (n, columns).
+        policy: says which values it can take.
+
+    Raises:
+        DataError: a row cannot be taken; the error says where, but shows no value.
+
+    Example:
+        >>> from vestige import Mean
+        >>> check_table(np.array([[1.0]]), Mean())
+    """
     fine = find_fine(table, policy)
     if not fine.all():
         row, column = (int(place) for place in np.argwhere(~fine)[0])
@@ -54,13 +72,17 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
         )
     if len(table):
         policy.check_rows(table)
-    return table
 
 
 def _explain_unfit(value: float, column: int, policy: Policy) -> str:
     """Say what is wrong with a value, and what to do, without the value."""
     limit, kind = policy.max_magnitude, policy.read_whole_numbers(column)
-    if abs(value) == REFUSED:
+    if value == TOO_SMALL:
+        return (
+            "is nearer to zero than 2^-511, where codes of whole numbers lie (counted from 0); multiply by a constant, "
+            "or make it zero"
+        )
+    if value == REFUSED:
         return (
             "is a whole number beyond 2^53 that no float holds (counted from 0); subtract or divide by a constant, or "
             "make it a float if its last digits do not matter; Distinct and TopK take it as it is"
@@ -102,10 +124,24 @@ def read_table(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
         raise DataError(
             f"rows have shape {np.shape(table)}; the policy takes records of {columns} values: (n, {columns})"
         )
+    small = _find_small(table, policy)
     if not (isinstance(rows, np.ndarray) and rows.dtype.kind == "f") and is_wide(table):
         found = enumerate(list_columns(rows, columns))
         table = np.column_stack([read_column(column, policy.read_whole_numbers(place)) for place, column in found])
+    if small is not None:
+        table = np.where(small, TOO_SMALL, table)
     return np.require(table, np.float64, ("C", "W"))  # one layout, so that each kernel is compiled once
+
+
+def _find_small(table: NDArray[Any], policy: Policy) -> Bools | None:
+    """Which floats would be taken for codes of whole numbers; None if there are none."""
+    if table.dtype.kind != "f" or type(policy).read_whole_numbers is Policy.read_whole_numbers:  # without codes
+        return None
+    small = find_codes(table)
+    if not small.any():
+        return None
+    small &= np.array([policy.read_whole_numbers(place) == "coded" for place in range(policy.columns)])
+    return small
 
 
 def find_fine(table: Floats, policy: Policy) -> Bools:
@@ -328,7 +364,33 @@ def read_arrivals(
     Raises:
         DataError: a row or a label cannot be taken.
     """
-    table = read_rows(rows, policy)
+    return label_rows(read_rows(rows, policy), times, subjects, pseudonym)
+
+
+def label_rows(
+    table: Floats,
+    times: Iterable[Time | None] | NDArray[np.datetime64] | None,
+    subjects: Iterable[str | None] | NDArray[np.object_] | None,
+    pseudonym: Callable[[str], str] | None = None,
+) -> Arrivals:
+    """Read the times and subjects of rows.
+
+    Args:
+        table: the rows; shape (n, columns).
+        times: one per row, or None.
+        subjects: one per row, or None.
+        pseudonym: gives the name that is kept in place of a subject; default: the subject itself.
+
+    Returns:
+        The rows and labels as arrays.
+
+    Raises:
+        DataError: a label cannot be taken.
+
+    Example:
+        >>> label_rows(np.array([[1.5]]), None, ["ada"]).subjects
+        array(['ada'], dtype=object)
+    """
     when = None if times is None else read_times(times)
     who = None if subjects is None else read_subjects(subjects, pseudonym)
     for name, labels in (("times", when), ("subjects", who)):

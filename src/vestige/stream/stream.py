@@ -138,7 +138,7 @@ class Stream(Generic[E_co]):
         self._store_errors: tuple[type[Exception], ...] = (StoreError, *backend_errors)
         self._terms = make_terms(rules, {} if store is None else store.about)
         self._is_timed, self._max_magnitude = rules.is_timed, policy.max_magnitude
-        if policy.checks_rows:
+        if policy.checks_rows or (policy.columns == 1 and policy.read_whole_numbers(0) == "coded"):
             self._max_magnitude = -np.inf  # no row is taken unchecked
         self._column_names = find_names(policy, self._terms.about)
         self._pending = Pending(rules.update_every, policy.columns, quick=not rules.is_timed)  # at hand for push

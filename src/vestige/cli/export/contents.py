@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from vestige.cli.export.layout import ABOUT, ESTIMATES, RECEIPTS, RECORDS, STREAMS, list_comments
 from vestige.cli.receipts import receipt_facts
-from vestige.cli.store import list_labels
+from vestige.cli.store import find_values, list_labels
 from vestige.cli.store_answers import StoreAnswers
 from vestige.store import State, StoreSnapshot, Terms
 from vestige.times import add_duration
@@ -167,10 +167,18 @@ def _list_receipts(copy: StoreSnapshot, now: datetime) -> Iterator[Row]:
 
 def _list_records(name: str, terms: Terms, state: State) -> Iterator[Row]:
     held, labels = state.retained, list_labels(terms)
-    columns = (held.rounds, held.times, held.subjects, held.leaving, held.rounds > state.clock.last, held.values)
-    for *labelled, values in zip(*(column.tolist() for column in columns), strict=True):
+    columns = (held.rounds, held.times, held.subjects, held.leaving, held.rounds > state.clock.last)
+    listed = (*(column.tolist() for column in columns), find_values(terms, held))
+    for *labelled, values in zip(*listed, strict=True):
         for label, value in zip(labels, values, strict=True):
-            yield (name, *labelled, label, None if math.isnan(value) else value)
+            yield (name, *labelled, label, *_write_value(value))
+
+
+def _write_value(value: float | str) -> tuple[float | None, str | None]:
+    """A value as a float, and its text where that is not the same."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value, None
+    return None if isinstance(value, str) else float(value), str(value)
 
 
 def _to_utc(moment: datetime | None) -> datetime | None:

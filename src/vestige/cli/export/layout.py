@@ -122,7 +122,8 @@ RECORDS = Table(
         Column("leaving", "flag", "Whether its removal was requested: the next update erases it.", is_required=True),
         Column("waiting", "flag", "Whether it arrived after the last update.", is_required=True),
         Column("column_name", "text", "Column of the value; value_1 and so on if it is not known.", is_required=True),
-        Column("value", "real", "The value; null if it was missing."),
+        Column("value", "real", "The value; null if it was missing, or is a number that is known by a hash alone."),
+        Column("exact", "text", "The value as text where it is a whole number beyond 2^53, which value rounds."),
     ),
 )
 
