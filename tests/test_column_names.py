@@ -15,15 +15,29 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from vestige import Batched, Bundle, Covariance, DataError, KeyedStreams, LinearRegression, Mean, Stream, open_store
+from vestige import (
+    Batched,
+    Bundle,
+    Covariance,
+    DataError,
+    Histogram,
+    KeyedStreams,
+    LinearRegression,
+    LogisticRegression,
+    Mean,
+    Stream,
+    open_store,
+)
 from vestige.errors import ParameterError, SourceError
 from vestige.ingest import Ingest
 from vestige.ingest.names import StreamNames
+from vestige.planning import plan
 from vestige.service.bodies import ARROW, JSON, NDJSON, read_body
 from vestige.service.problems import RefusalError
 from vestige.sources import FileSource
 from vestige.sources.columns import Columns
 from vestige.sources.entries import read_entries
+from vestige.stream.arrivals import read_sample
 
 Row = namedtuple("Row", ["delay", "distance"])
 Swapped = namedtuple("Swapped", ["distance", "delay"])
@@ -400,3 +414,41 @@ def test_a_name_is_found_twice_however_it_is_written(kind: str, name: str) -> No
         block = read_body(f"[{row}]".encode() if kind == JSON else row.encode(), kind, columns).block
         assert block.keys is not None
         assert block.keys.tolist() == ["a"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_single_column_with_a_name_is_taken_in_every_form(form: str) -> None:
+    stream = Stream(Mean(), retention=512, seed=0)
+    assert stream.extend(FORMS[form](RIGHT[["delay"]])) == N
+    with pytest.raises(DataError, match="'delay'"):
+        stream.extend(FORMS[form](RIGHT[["distance"]]))
+
+
+def test_the_columns_of_a_sample_go_by_the_names_of_a_bundle() -> None:
+    bundle = Bundle({"delay": Mean(), "distance": Histogram((1e6,))})
+    plans = [plan(bundle, records=10_000, sample=frame) for frame in (RIGHT, SWAPPED, EXTRA)]
+    assert len({each.rows[0].retention for each in plans}) == 1
+    assert read_sample(SWAPPED, bundle).tolist() == RIGHT.to_numpy().tolist()
+    with pytest.raises(DataError, match="no column 'distance'"):
+        plan(bundle, records=10_000, sample=RIGHT[["delay"]])
+
+
+@pytest.mark.parametrize("policy", [LinearRegression(2), LogisticRegression(2)])
+def test_predictions_go_by_the_names_of_the_stream(policy: Any) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=2_000), "b": rng.normal(size=2_000)})
+    frame["y"] = (frame["a"] > 0.0) * 1.0
+    stream = Stream(policy, retention=2_048, seed=0)
+    stream.extend(frame)
+    estimate = stream.estimate()
+    ask = getattr(estimate, "predict_proba", estimate.predict)
+    expected = ask(frame[["a", "b"]].to_numpy()).tolist()
+    swapped = frame[["y", "b", "a"]]
+    for x in (swapped, pa.Table.from_pandas(swapped), frame[["a", "b"]], frame[["a", "b"]].set_axis([0, 1], axis=1)):
+        assert ask(x).tolist() == expected
+    with pytest.raises(ParameterError, match="'b'"):
+        ask(frame[["a"]])
+    with pytest.raises(ParameterError, match="'b'"):
+        ask(pd.concat([swapped, frame[["b"]]], axis=1))
+    if isinstance(policy, LinearRegression):
+        assert ask(pd.Series({"b": 1.0, "a": 2.0})).tolist() == ask([2.0, 1.0]).tolist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -496,3 +497,20 @@ def test_json_has_large_numbers_as_texts() -> None:
     assert estimate.to_dict()["value"] == ["1152921504606846977", 5]
     listed: Any = stream.policy.report(estimate, ["id"]).facts["value"]
     assert [each["value"] for each in listed] == ["1152921504606846977", 5]
+
+
+def test_adapters_refuse_what_no_float_holds() -> None:
+    river, sklearn = pytest.importorskip("vestige.river"), pytest.importorskip("vestige.sklearn")
+    wide, whole = 2**53 + 1, "a whole number beyond 2^53 that no float holds"
+    for statistic in (river.Max(), river.Mean()):
+        with pytest.raises(DataError, match=re.escape(whole)):
+            statistic.update(wide)
+    with pytest.raises(DataError, match=re.escape(whole)):
+        river.LinearRegressor().learn_one({"a": wide}, 1.0)
+    x, y = np.arange(40).reshape(20, 2), np.arange(20) % 2
+    for frame in (np.vstack([x[1:], [[wide, 1]]]), pd.DataFrame({"a": x[:, 0] * 0.5, "b": x[:, 0] + wide})):
+        for model in (sklearn.LinearRegression(), sklearn.LogisticRegression()):
+            with pytest.raises(ValueError, match=re.escape(whole)):
+                model.fit(frame, y)
+    with pytest.raises(ValueError, match=re.escape(whole)):
+        sklearn.LinearRegression().fit(x, y + wide)

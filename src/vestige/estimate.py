@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from vestige.errors import MissingExtraError
+from vestige.errors import MissingExtraError, ParameterError
 from vestige.markup import make_table
 from vestige.types import Floats
 from vestige.whole_numbers import to_plain
@@ -167,6 +167,38 @@ class Estimate:
         caption = f"{type(self).__name__} of {self.counted:,} records{start}; {self.held:,} held"
         header = ("metric", *(name.replace("_", " ") for name in numbers))
         return make_table(caption, header, cells, (*more, *self.notes))
+
+
+def read_inputs(x: Any, names: tuple[str, ...]) -> Floats:
+    """Read what to predict for; the columns of a data frame, or the entries of a series, go by their names.
+
+    Args:
+        x: shape (dim,) or (n, dim).
+        names: the names of the inputs of the fit; empty where they are not known.
+
+    Returns:
+        the same as an array, in the order of the fit.
+
+    Raises:
+        ParameterError: an input is missing, or there twice.
+
+    Example:
+        >>> import pandas as pd
+        >>> read_inputs(pd.DataFrame({"b": [2.0], "a": [1.0]}), ("a", "b"))
+        array([[1., 2.]])
+    """
+    given = next(
+        (found for name in ("column_names", "columns", "index") if np.iterable(found := getattr(x, name, None))), ()
+    )
+    labels = {str(label): label for label in given}
+    if not names or not labels or [*labels.values()] == [*range(len(labels))]:
+        return np.asarray(x, np.float64)
+    wrong = [name for name in names if [*map(str, given)].count(name) != 1]
+    if wrong:
+        raise ParameterError(
+            f"x does not have one column of the name {wrong[0]!r}; the inputs of the fit are {', '.join(names)}"
+        )
+    return np.stack([np.asarray(x[labels[name]], np.float64) for name in names], axis=-1)
 
 
 def _to_plain(value: object) -> Any:

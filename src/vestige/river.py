@@ -64,7 +64,7 @@ class _Univariate(stats.base.Univariate):
         Raises:
             DataError: if the number is not finite or too large.
         """
-        self._stream.push(float(x))
+        self._stream.push(x)
 
 
 class Mean(_Univariate):
@@ -145,7 +145,7 @@ class _Alike(stats.base.Univariate):
         Raises:
             DataError: if the number is not finite or too large.
         """
-        self._stream.push(float(x))
+        self._stream.push(x)
 
 
 class Sum(_Alike):
@@ -329,7 +329,7 @@ class PearsonCorr(stats.base.Bivariate):
         Raises:
             DataError: if a number is not finite or too large.
         """
-        self._stream.push([float(x), float(y)])
+        self._stream.push([x, y])
 
     def get(self) -> float:
         """Return the correlation.
@@ -355,7 +355,7 @@ class _Model(base.Estimator):
 
     def _make_row(self, x: dict[Any, float]) -> list[float]:
         """Return the values of the named features."""
-        return [float(x.get(name, 0.0)) for name in self._features]
+        return [x.get(name, 0.0) for name in self._features]
 
 
 class LinearRegressor(_Model, base.Regressor):
@@ -388,7 +388,7 @@ class LinearRegressor(_Model, base.Regressor):
             self._features = tuple(sorted(x, key=str))
             policy = LinearRegression(max(len(x), 1), half_life=self.half_life)
             self._stream = _make_stream(policy, self.retention, self.seed)
-        self._stream.push([*(self._make_row(x) or [0.0]), float(y)])
+        self._stream.push([*(self._make_row(x) or [0.0]), y])
 
     def predict_one(self, x: dict[Any, float]) -> float:
         """Return the fitted value for one example.

@@ -14,11 +14,14 @@ import numpy as np
 
 from vestige.errors import MissingExtraError
 from vestige.estimate import E
-from vestige.policies import Encoded
+from vestige.policies import Encoded, Mean
 from vestige.policies import LinearRegression as LinearPolicy
 from vestige.policies import LogisticRegression as LogisticPolicy
 from vestige.policies.logistic import DEFAULT_L2
 from vestige.stream import Stream
+from vestige.stream.arrivals import read_rows
+from vestige.types import Floats
+from vestige.whole_numbers import is_wide
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -47,11 +50,17 @@ class _Adapter(BaseEstimator):  # type: ignore[misc]
 
 def _check_names(frame: Any, parameter: str) -> tuple[Any, ...]:
     """The names of the columns of a frame, of which no two may be the same."""
-    names = tuple(getattr(frame, "columns", ()))
+    names = tuple(getattr(frame, "column_names", None) or getattr(frame, "columns", ()))
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise ValueError(f"{parameter} has several columns of the name {doubled[0]!r}; rename or drop all but one")
     return names
+
+
+def _refuse_rounded(given: Any, read: Floats) -> None:
+    """Refuse whole numbers that no float holds, which scikit-learn makes floats of."""
+    if is_wide(read):
+        read_rows(given, Mean(1 if read.ndim == 1 else read.shape[1]))
 
 
 class LinearRegression(RegressorMixin, _Adapter):  # type: ignore[misc]
@@ -108,11 +117,13 @@ class LinearRegression(RegressorMixin, _Adapter):  # type: ignore[misc]
 
     def _learn(self, X: Any, y: Any, *, restart: bool) -> Self:  # noqa: N803
         _check_names(X, "X")
-        y = self._order_outputs(y, restart=restart)
+        given = X, self._order_outputs(y, restart=restart)
         X, y = validate_data(  # noqa: N806
-            self, X, y, reset=restart, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
+            self, *given, reset=restart, dtype=np.float64, multi_output=True, y_numeric=True, ensure_min_samples=1
         )
         y = np.asarray(y, np.float64)
+        for each, read in zip(given, (X, y), strict=True):
+            _refuse_rounded(each, read)
         if restart:
             outputs = 1 if y.ndim == 1 else y.shape[1]
             policy = LinearPolicy(X.shape[1], outputs=outputs, half_life=self.half_life)
@@ -214,7 +225,9 @@ class LogisticRegression(LinearClassifierMixin, ClassifierMixin, _Adapter):  # t
 
     def _learn(self, X: Any, y: Any, classes: Any, *, restart: bool) -> Self:  # noqa: N803
         _check_names(X, "X")
+        given = X
         X, y = validate_data(self, X, y, reset=restart, dtype=np.float64)  # noqa: N806
+        _refuse_rounded(given, X)
         check_classification_targets(y)
         if restart:
             self.classes_ = np.unique(y) if classes is None else np.unique(classes)

@@ -18,7 +18,7 @@ from vestige.planning.influence import MANY, Linearization, linearize
 from vestige.policies import Encoded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
-from vestige.stream.arrivals import read_rows
+from vestige.stream.arrivals import read_sample
 from vestige.types import Floats
 from vestige.validation import check_float, show_value
 
@@ -239,7 +239,7 @@ def _assume_rows(policy: Encoded, mean: float) -> Floats:
 
 def _check_sample(policy: Encoded, sample: ArrayLike) -> Floats:
     """The sample, if the policy accepts it and it is large enough to estimate a spread."""
-    rows = read_rows(sample, policy)
+    rows = read_sample(sample, policy)
     if len(rows) < _MIN_ROWS:
         raise DataError(f"the sample has {len(rows)} records; give at least {_MIN_ROWS}, to show how records vary")
     return rows[: max(_MIN_ROWS, _MAX_CELLS // policy.statistic.size)]

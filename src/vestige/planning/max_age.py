@@ -26,7 +26,7 @@ from vestige.planning.prediction import predict_with
 from vestige.policies import Encoded, NamedPolicy
 from vestige.policies.private import Limit
 from vestige.random.generators import make_generator
-from vestige.stream.arrivals import read_rows
+from vestige.stream.arrivals import read_sample
 from vestige.stream.limits import Limits
 from vestige.stream.rules import make_rules
 from vestige.types import Floats
@@ -332,7 +332,7 @@ def _plan_exact(
 ) -> AgePlan:
     """The plan of a policy that rounds nothing."""
     far = DEFAULT_MEAN if mean is None else mean
-    rows = policy.draw_rows(make_generator(0), EXAMPLES, far) if sample is None else read_rows(sample, policy)
+    rows = policy.draw_rows(make_generator(0), EXAMPLES, far) if sample is None else read_sample(sample, policy)
     schedule, name = find_schedule(policy, max_age, rate), type(policy).__name__
     error = None if policy.plan_notes or schedule.batch is None else 0.0
     every = None if schedule.batch is None else timedelta(days=schedule.batch / rate)

@@ -32,7 +32,7 @@ from vestige.policies.private import Limit, check_bound, list_unbounded
 from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.statistics import Averages
-from vestige.stream.arrivals import read_rows
+from vestige.stream.arrivals import read_sample
 from vestige.types import Floats
 from vestige.validation import check_at_most, check_int
 
@@ -306,7 +306,7 @@ _NEVER_ENOUGH = (
 def _plan_exact(policy: NamedPolicy, records: int, sample: ArrayLike | None, mean: float | None) -> Plan:
     """The plan of a policy that rounds nothing: what its smallest batches require."""
     far = DEFAULT_MEAN if mean is None else mean
-    rows = policy.draw_rows(make_generator(0), EXAMPLES, far) if sample is None else read_rows(sample, policy)
+    rows = policy.draw_rows(make_generator(0), EXAMPLES, far) if sample is None else read_sample(sample, policy)
     retention, name = policy.default_retention, type(policy).__name__
     seconds = measure_seconds_per_record(policy, retention, records, rows)
     error, notes = None if policy.plan_notes else 0.0, (_EXACT, *policy.plan_notes)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from vestige import statistics
 from vestige.clock import Clock
 from vestige.errors import NoAnswerError, ParameterError
-from vestige.estimate import Estimate
+from vestige.estimate import Estimate, read_inputs
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, Basis, Encoded, check_half_life, find_max_magnitude
 from vestige.policies.report import Remark, Report, format_number
 from vestige.policies.rounding import SMALLEST
@@ -73,7 +73,7 @@ class LinearEstimate(Estimate):
         """Predict the outputs at each row of `x`: the prediction query of Immorlica et al. (2024).
 
         Args:
-            x: shape (dim,) or (n, dim).
+            x: shape (dim,) or (n, dim); the columns of a data frame go by the names of those of the stream.
 
         Returns:
             the outputs; shape () or (n,), or with a last axis of the outputs if there are several.
@@ -81,8 +81,8 @@ class LinearEstimate(Estimate):
         Raises:
             ParameterError: `x` has another shape.
         """
-        rows = np.asarray(x, np.float64)
         dim = np.shape(self.value)[-1]
+        rows = read_inputs(x, self.column_names[:dim])
         if rows.ndim not in (1, 2) or rows.shape[-1] != dim:
             raise ParameterError(f"x has shape {rows.shape}; needs ({dim},) or (n, {dim})")
         predicted: Floats = rows @ np.asarray(self.value).T + self.intercept

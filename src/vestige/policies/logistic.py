@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from vestige import statistics
 from vestige.errors import DataError, ParameterError
-from vestige.estimate import Estimate
+from vestige.estimate import Estimate, read_inputs
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, check_half_life
 from vestige.policies.minimum import Minimum
 from vestige.policies.report import Report, format_number
@@ -59,7 +59,7 @@ class LogisticEstimate(Estimate):
         """Predict the probability of each class at each row of `x`.
 
         Args:
-            x: shape (n, dim).
+            x: shape (n, dim); the columns of a data frame go by the names of those of the stream.
 
         Returns:
             the probabilities; shape (n, classes).
@@ -67,8 +67,8 @@ class LogisticEstimate(Estimate):
         Raises:
             ParameterError: `x` has another shape.
         """
-        rows = np.asarray(x, np.float64)
         dim = np.shape(self.value)[-1]
+        rows = read_inputs(x, self.column_names[:dim])
         if rows.ndim != 2 or rows.shape[1] != dim:
             raise ParameterError(f"x has shape {rows.shape}; needs (n, {dim})")
         scores: Floats = rows @ np.asarray(self.value).T + self.intercept
@@ -78,7 +78,7 @@ class LogisticEstimate(Estimate):
         """Predict the most likely class at each row of `x`.
 
         Args:
-            x: shape (n, dim).
+            x: shape (n, dim); the columns of a data frame go by the names of those of the stream.
 
         Returns:
             the classes, counted from 0; shape (n,).

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from vestige.errors import DataError
 from vestige.policy import Policy
-from vestige.stream.frames import NamedRows, list_columns, open_frame
+from vestige.stream.frames import NamedRows, find_names, list_columns, open_frame, select_columns
 from vestige.times import NO_TIME, find_beyond_calendar, wall_clock
 from vestige.types import Bools, Floats, Ints
 from vestige.whole_numbers import REFUSED, TOO_SMALL, find_codes, is_wide, read_column
@@ -47,6 +47,27 @@ def read_rows(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
     table = read_table(rows, policy)
     check_table(table, policy)
     return table
+
+
+def read_sample(rows: ArrayLike | Iterable[object], policy: Policy) -> Floats:
+    """Read rows of no stream, whose columns go by the names that the policy has for them.
+
+    Args:
+        rows: see `read_rows`; or rows with names.
+        policy: says how many columns there are, and which values it can take.
+
+    Returns:
+        Shape (n, columns).
+
+    Raises:
+        DataError: a row cannot be taken, or a column is not there.
+
+    Example:
+        >>> from vestige import Bundle, Mean
+        >>> read_sample({"spent": [1.0], "age": [30.0]}, Bundle({"age": Mean(), "spent": Mean()}))
+        array([[30.,  1.]])
+    """
+    return read_rows(select_columns(rows, find_names(policy, {}), policy)[0], policy)
 
 
 def check_table(table: Floats, policy: Policy) -> None:

@@ -114,7 +114,7 @@ def select_columns(
     names = _name_labels(labels, known)
     if not names:
         return rows, known
-    is_column = len(names) == 1 and len(np.shape(rows)) == 1 and getattr(rows, "dtype", np.dtype(float)).names is None
+    is_column = len(names) == 1 and len(np.shape(rows)) == 1 and not isinstance(rows, np.ndarray)
     wanted = known or names
     doubled = [name for name, count in Counter(names).items() if count > 1 and name in wanted]
     if doubled:
