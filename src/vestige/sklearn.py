@@ -50,7 +50,8 @@ class _Adapter(BaseEstimator):  # type: ignore[misc]
 
 def _check_names(frame: Any, parameter: str) -> tuple[Any, ...]:
     """The names of the columns of a frame, of which no two may be the same."""
-    names = tuple(getattr(frame, "column_names", None) or getattr(frame, "columns", ()))
+    found: Any = getattr(frame, "column_names", None)  # of an Arrow table, whose columns are not names
+    names = tuple(getattr(frame, "columns", ()) if found is None else found)
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise ValueError(f"{parameter} has several columns of the name {doubled[0]!r}; rename or drop all but one")
