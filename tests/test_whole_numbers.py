@@ -490,12 +490,13 @@ def test_records_are_shown_with_the_numbers_that_came(tmp_path: Path) -> None:
 
 
 def test_json_has_large_numbers_as_texts() -> None:
-    stream = Stream(TopK(), retention=50_000)
+    policy = TopK()
+    stream = Stream(policy, retention=50_000)
     stream.extend([2**60 + 1, 2**60 + 1, 5])
     estimate = stream.estimate()
     assert estimate.value.tolist() == [2**60 + 1, 5]
     assert estimate.to_dict()["value"] == ["1152921504606846977", 5]
-    listed: Any = stream.policy.report(estimate, ["id"]).facts["value"]
+    listed: Any = policy.report(estimate, ["id"]).facts["value"]
     assert [each["value"] for each in listed] == ["1152921504606846977", 5]
 
 

@@ -290,7 +290,8 @@ def find_values(terms: Terms, records: Records) -> list[list[Any]]:
     """Find the values of records of a stream as they came; as they are held if its policy cannot be made again."""
     with suppress(VestigeError):
         return list_values(from_dict(terms.policy), records)
-    return records.values.tolist()
+    held: list[list[Any]] = records.values.tolist()
+    return held
 
 
 def _iterate_records(terms: Terms, records: Records) -> Iterator[tuple[int, str | None, str | None, bool, list[Any]]]:
