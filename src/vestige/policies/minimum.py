@@ -77,16 +77,15 @@ class Minimum(Encoded[E_co]):
         assert isinstance(made.basis, Basis)  # noqa: S101  # `Encoded.answer` made it
         numbers, worth, statistic = made.basis.numbers, made.basis.worth, self.statistic
         length = clock.last - clock.first + 1
-        rows = min(length, statistic.most_rows) if clock.encoded else statistic.most_rows
         notes = []
         if statistic.find_test(numbers, clock.updates + 1) > _FAILED:
             notes.append(_DISAGREE)
-        if statistic.is_flat(numbers, rows):
+        if statistic.is_flat(numbers):
             notes.append(_FLAT)
         elif (statistic.count_evidence(numbers, retained.values, worth) < _LEAST_EVIDENCE).any():
             notes.append(_LITTLE)
         if clock.encoded:
-            each = statistic.find_rounding(numbers, rows, clock.bits or rows)
+            each = statistic.find_rounding(numbers, clock.bits or min(length, statistic.most_rows))
             left = 1.0 - self.decay ** (2 * length)
             carried = clock.updates / 3.0 if left == 0.0 else min(clock.updates / 3.0, 1.0 / left)
             notes += note_rounding(float(each * np.sqrt(1.0 + carried)), worth)

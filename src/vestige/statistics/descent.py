@@ -17,16 +17,18 @@ from vestige.errors import DataError
 from vestige.statistics.coarse import (
     CENTRE_BITS,
     LEAST_LOG,
-    LOG_RANGE,
+    MOST_TIE,
+    Curvature,
     choose_centre,
-    compose,
+    code_curvature,
+    decode_curvature,
     decompose,
-    find_logs,
     from_bits,
     pack_centre,
     round_by_chance,
     to_bits,
     unpack_centre,
+    unpack_codes,
 )
 from vestige.statistics.model import Model
 from vestige.statistics.newton import Batch, Past, find_typical, solve
@@ -37,6 +39,10 @@ M = TypeVar("M", bound=Model)
 
 _LATCH = 12.0
 """Standard deviations from which on batches contradict each other for good."""
+_EARLY = 1.0 / 16.0
+"""What the first batches contradict, such as that an event never comes, says little of all: it counts less and less."""
+_MISFIT = 3.0
+"""What a standard error by which a parabola may mislead counts in the tests, of which six are too many."""
 _FAR = 8.0
 """A predictor is taken about a centre if its mean is further from zero than so many standard deviations."""
 _HEADER = 2
@@ -44,20 +50,21 @@ _HEADER = 2
 _TEST_BITS, _TEST_STEP = 7, 1.0 / 4.0
 _LEAST_TESTS = np.array([-8.0, -16.0])
 _TOP = float(_LEAST_TESTS[0] + ((1 << _TEST_BITS) - 1) * _TEST_STEP)
-_FINENESS = ((14, 9, 20), (13, 7, 16), (12, 6, 14))
-"""Bits of a logarithm of curvature, of a partial correlation, and of a parameter, the most that there is room for."""
-_ROUGH = (12, 0)
-"""The same where kept records have to tell correlations."""
-_REACHES = {9: 8.0, 7: 4.0, 6: 4.0, 0: 8.0}
-"""Of Fisher's transformation, by the bits of a partial correlation: 4 is a correlation of 0.9993."""
-_NEAR = 0.6
-_WIDTH_BITS = 5
+_FINENESS = ((3, 5, 20), (2, 4, 16), (1, 3, 14))
+"""The code of a fineness, binary digits of curvature, and the bits of a parameter there must be room for besides."""
+_ROUGH = (0, 3)
+"""The same where kept records have to tell how predictors depend on each other."""
+_FINENESS_BITS = 2
+_WIDTH_BITS, _LEAST_WIDTH = 8, -128
 _LEAST_BITS, _MOST_BITS = 8, 49
 """Bits of a parameter: with fewer it says nothing, and more are more than float64 can tell apart."""
 _LEAST_FRACTION = 4
 _FEW = 9
 """Up to so many parameters the smallest batch has room for correlations; else kept records may have to tell them."""
 _RECORDS = 48
+_USUAL_LOG, _USUAL_RATIO, _USUAL_TIE, _USUAL_PARAMETER = 6, 4, 5, 14
+_MOST_LOG, _MOST_TIE = 24, 30
+"""Bits."""
 _SMALLEST = 1e-300
 _NOTHING = 1.5
 """Curvature up to so many times that of the penalty, or of the least that is written, is none."""
@@ -69,7 +76,7 @@ class State(NamedTuple):
     Attributes:
         parameters: those of records about the centres; shape (count,).
         bend: the curvature of the average loss there; shape (count, count).
-        squares: the average squares of gradients there; of a likelihood, the diagonal of `bend`; shape (count,).
+        squares: the average squares of gradients there; of a likelihood `bend`; shape (count, count).
         tests: what the tests of all batches add up to, in standard deviations; see `Batch.test`; shape (2,).
         centres: shape (centred,).
     """
@@ -105,21 +112,23 @@ class Descent(Packing, Generic[M]):
 
     @property
     def min_rows(self) -> int:
-        """The smallest batch: room for correlations if there are few parameters, else 48 records for each."""
-        size, partial, good = _FINENESS[-1]
+        """The smallest batch: room for usual ties if there are few parameters; else 48 records for each."""
         if self.count <= _FEW:
-            return self._count_before(size, partial) + good * self.count
+            usual = _USUAL_LOG + (self._kinds - 1) * _USUAL_RATIO + _USUAL_PARAMETER
+            return self._count_head() + self.count * usual + self._pairs * _USUAL_TIE
         return max(_RECORDS * self.count, self.least_rows)
 
     @property
     def least_rows(self) -> int:
         """The fewest bits that hold the numbers, if only roughly."""
-        return self._count_before(*_ROUGH, self.model.centred) + _LEAST_BITS * self.count
+        usual = _USUAL_LOG + (self._kinds - 1) * _USUAL_RATIO + _LEAST_BITS
+        return self._count_head() + self.model.centred * CENTRE_BITS + self.count * usual
 
     @property
     def most_rows(self) -> int:
         """The most bits that can be used."""
-        return self._count_before(*_FINENESS[0][:2], self.model.centred) + _MOST_BITS * self.count
+        head = self._count_head() + self.model.centred * CENTRE_BITS + self._pairs * _MOST_TIE
+        return head + self.count * (self._kinds * _MOST_LOG + _MOST_BITS)
 
     @property
     def _pairs(self) -> int:
@@ -138,9 +147,8 @@ class Descent(Packing, Generic[M]):
         Returns:
             the numbers; shape (size,).
         """
-        sizes, partials = decompose(state.bend)
-        squares = np.zeros(0) if self.model.is_likelihood else find_logs(state.squares)
-        return np.concatenate([state.parameters, sizes, squares, partials, state.tests, state.centres])
+        logs, ties, ratios = decompose(state.bend, None if self.model.is_likelihood else state.squares)
+        return np.concatenate([state.parameters, logs, ties, ratios, state.tests, state.centres])
 
     def read_state(self, numbers: Floats) -> State:
         """Give the state that numbers say.
@@ -151,9 +159,10 @@ class Descent(Packing, Generic[M]):
         Returns:
             the state.
         """
-        parameters, sizes, squares, partials, tests, centres = self._split(numbers)
-        bend = compose(sizes, partials)
-        return State(parameters, bend, np.exp2(squares) if len(squares) else bend.diagonal(), tests, centres)
+        parameters, curvature, tests, centres = self._split(numbers)
+        bend = curvature.compose()
+        squares = bend if self.model.is_likelihood else curvature.compose_squares()
+        return State(parameters, bend, squares, tests, centres)
 
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the numbers after these records; see `Statistic.step`."""
@@ -172,7 +181,7 @@ class Descent(Packing, Generic[M]):
         states = [self._shift(state, centres - state.centres) for state in states]
         bend = np.tensordot(shares, np.array([state.bend for state in states]), 1)
         pull = shares @ np.array([state.bend @ state.parameters for state in states])
-        squares = shares @ np.array([state.squares for state in states])
+        squares = np.tensordot(shares, np.array([state.squares for state in states]), 1)
         tests = np.array([state.tests for state in states])
         tests = tests[np.abs(tests).argmax(axis=0), np.arange(len(_LEAST_TESTS))]
         return self.make_numbers(State(solve(bend, pull), bend, squares, tests, centres))
@@ -190,7 +199,7 @@ class Descent(Packing, Generic[M]):
         Returns:
             the parameters; shape (count,).
         """
-        parameters, *_, centres = self._split(numbers)
+        parameters, _, _, centres = self._split(numbers)
         return self.model.find_shift(-centres) @ parameters if centres.any() else np.array(parameters)
 
     def find_covariance(self, numbers: Floats, worth: float) -> Floats:
@@ -198,7 +207,7 @@ class Descent(Packing, Generic[M]):
 
         That of a likelihood is the inverse of its curvature; else it is H^-1 G H^-1, where H is the curvature and G the
         average square of gradients (Huber, "The behavior of maximum likelihood estimates under nonstandard conditions",
-        1967), whose correlations are taken to be those of H.
+        1967). With H = L D L', it is taken to be L R L', where R is diagonal.
 
         Args:
             numbers: shape (size,).
@@ -209,7 +218,7 @@ class Descent(Packing, Generic[M]):
         """
         state = self.read_state(numbers)
         turn = self.model.find_shift(-state.centres)
-        made: Floats = turn @ self._find_covariance(state) @ turn.T / worth
+        made: Floats = turn @ _find_covariance(state) @ turn.T / worth
         return made
 
     def find_test(self, numbers: Floats, updates: int) -> float:
@@ -222,22 +231,19 @@ class Descent(Packing, Generic[M]):
         Returns:
             the larger of the two, in standard deviations of chance and of that rounding.
         """
-        square, slope = self._split(numbers)[4]
+        square, slope = self._split(numbers)[2]
         return float(max(square, abs(slope)) / np.sqrt(1.0 + updates * _TEST_STEP**2 / 24.0))
 
-    def is_flat(self, numbers: Floats, rows: int) -> bool:
-        """Tell whether a direction has so little curvature that coarse correlations do not say how much.
+    def is_flat(self, numbers: Floats) -> bool:
+        """Tell whether a direction has so little curvature that what is written does not say how much.
 
         Args:
             numbers: shape (size,).
-            rows: the number of bits of the word.
 
         Returns:
             whether one has.
         """
-        *_, partials, _, centres = self._split(numbers)
-        reach = _REACHES[self.choose_bits(rows, int((centres != 0.0).sum()))[1]]
-        return bool((np.abs(partials) > reach - _NEAR).any())
+        return bool((np.abs(self._split(numbers)[1].ties) > MOST_TIE / 2.0).any())
 
     def count_evidence(self, numbers: Floats, values: Floats, worth: float) -> Floats:
         """Count the records of typical curvature at the start that would say as much as all do, in each direction.
@@ -278,65 +284,37 @@ class Descent(Packing, Generic[M]):
             state = self.read_state(part)
             state = self._shift(state, merged.centres - state.centres)
             apart = state.parameters - merged.parameters
-            total += worth * float(apart @ solve(self._find_covariance(state), apart))
+            total += worth * float(apart @ solve(_find_covariance(state), apart))
         return float((total - degrees) / np.sqrt(2.0 * degrees))
 
-    def find_rounding(self, numbers: Floats, rows: int, free: int) -> float:
+    def find_rounding(self, numbers: Floats, free: int) -> float:
         """Find the root mean square error of writing a parameter, in errors that one record would leave alone.
 
         Args:
             numbers: shape (size,).
-            rows: the number of bits of the word.
-            free: how many of them can be chosen.
+            free: how many bits of the word can be chosen.
 
         Returns:
             the error.
         """
-        parameters, sizes, *_, centres = self._split(numbers)
-        before = self.choose_bits(rows, int((centres != 0.0).sum()))[-1]
-        width = _find_width((parameters - self.model.start) * np.exp2(sizes / 2.0))
-        return float(2.0 ** (width + 1 - min(_MOST_BITS, (free - before) // self.count)) / np.sqrt(6.0))
-
-    def choose_bits(self, rows: int, far: int = 0) -> tuple[int, int, int]:
-        """Choose how fine curvature is written.
-
-        Args:
-            rows: the number of bits of a word.
-            far: the number of predictors that are taken about centres.
-
-        Returns:
-            the bits of a logarithm and of a partial correlation, where none means that kept records tell them; and
-            those of all that stands before the parameters.
-        """
-        for size, partial, good in _FINENESS:
-            before = self._count_before(size, partial, far)
-            if rows >= before + good * self.count:
-                return size, partial, before
-        if self.count <= _FEW and rows >= before + _LEAST_BITS * self.count:
-            return size, partial, before
-        return *_ROUGH, self._count_before(*_ROUGH, far)
+        parameters = self._split(numbers)[0]
+        head, lengths = self._pack_curvature(numbers, free, np.random.default_rng(0))
+        width = _find_width((parameters - self.model.start) * lengths)
+        bits = min(_MOST_BITS, (free - len(head) - _WIDTH_BITS) // self.count)
+        return float(2.0 ** (width + 1 - bits) / np.sqrt(6.0))
 
     def pack(self, numbers: Floats, off: bool, rows: int, free: int, rng: np.random.Generator) -> Bools:
         """Pack numbers into the bits of a word; see `Packing.pack`."""
-        parameters, sizes, squares, partials, tests, centres = self._split(numbers)
-        size, partial, before = self.choose_bits(rows, int((centres != 0.0).sum()))
-        fine, reach = LOG_RANGE / (1 << size), _REACHES[partial]
-        logs = round_by_chance((np.concatenate([sizes, squares]) - LEAST_LOG) / fine, size, rng)
-        partials = (np.clip(partials, -reach, reach) + reach) / (2.0 * reach) * (1 << partial)
-        apart = (parameters - self.model.start) * np.exp2((logs[: self.count] * fine + LEAST_LOG) / 2.0)
-        width, widest = _find_width(apart), (1 << _WIDTH_BITS) - 1
-        off = off or (free - before) // self.count < width + 1 + _LEAST_FRACTION or width > widest
+        parameters = self._split(numbers)[0]
+        head, lengths = self._pack_curvature(numbers, free, rng)
+        before, message = len(head) + _WIDTH_BITS, np.zeros(rows, np.bool_)
+        if before > free:
+            return message
+        apart = (parameters - self.model.start) * lengths
+        width, widest = _find_width(apart), _LEAST_WIDTH + (1 << _WIDTH_BITS) - 1
+        head[1] = off or (free - before) // self.count < width + 1 + _LEAST_FRACTION or width > widest
         width = min(width, widest)
-        head = [
-            np.array([True, off]),
-            to_bits(round_by_chance((tests - _LEAST_TESTS) / _TEST_STEP, _TEST_BITS, rng), _TEST_BITS),
-            *(pack_centre(centre) for centre in centres),
-            to_bits(logs, size),
-            to_bits(round_by_chance(partials, partial, rng), partial) if partial else np.zeros(0, np.bool_),
-            to_bits(np.array([float(width)]), _WIDTH_BITS),
-        ]
-        message = np.zeros(rows, np.bool_)
-        message[:before] = np.concatenate(head)
+        message[:before] = np.concatenate([head, to_bits(np.array([float(width - _LEAST_WIDTH)]), _WIDTH_BITS)])
         for i in range(self.count):
             bits = message[before + i :: self.count][:_MOST_BITS]
             usable = min(len(bits), max(0, -(-(free - before - i) // self.count)))
@@ -344,33 +322,32 @@ class Descent(Packing, Generic[M]):
             if usable < len(bits):  # what comes out at random only adds
                 lost = 2.0 ** (len(bits) - usable)
                 place = (place - (lost - 1.0) / 2.0) / lost
-            bits[:usable] = to_bits(round_by_chance(np.array([place]), usable, rng), usable)
+            rounded = np.clip(round_by_chance(np.array([place]), rng), 0.0, 2.0**usable - 1.0)
+            bits[:usable] = to_bits(rounded, usable)
         return message
 
     def unpack(self, message: Bools, values: Floats) -> tuple[Floats, bool]:
         """Unpack the numbers of a word; see `Packing.unpack`."""
-        count, at = self.count, _HEADER + len(_LEAST_TESTS) * _TEST_BITS
+        count = self.count
         tests = from_bits(message, _HEADER, len(_LEAST_TESTS), _TEST_BITS) * _TEST_STEP + _LEAST_TESTS
         centres, at = self._unpack_centres(message, values)
-        size, partial, before = self.choose_bits(len(message), int((centres != 0.0).sum()))
-        logs = from_bits(message, at, self._kinds * count, size) * (LOG_RANGE / (1 << size)) + LEAST_LOG
-        at += self._kinds * count * size
-        reach = _REACHES[partial]
-        partials = from_bits(message, at, self._pairs, partial) * (2.0 * reach / (1 << partial)) - reach
-        width = int(from_bits(message, before - _WIDTH_BITS, 1, _WIDTH_BITS)[0])
-        parameters = np.empty(count)
+        curvature, has_ties, at = self._unpack_curvature(message, at)
+        if at + _WIDTH_BITS > len(message):
+            return np.full(self.size, np.nan), False
+        lengths = _find_lengths(curvature)
+        width, parameters = int(from_bits(message, at, 1, _WIDTH_BITS)[0]) + _LEAST_WIDTH, np.empty(count)
         for i in range(count):
-            bits = message[before + i :: count][:_MOST_BITS]
+            bits = message[at + _WIDTH_BITS + i :: count][:_MOST_BITS]
             place = from_bits(bits, 0, 1, len(bits))[0] * 2.0 ** -len(bits)
             parameters[i] = (place - 0.5) * 2.0 ** (width + 1)
-        parameters = self.model.start + parameters * np.exp2(-logs[:count] / 2.0)
-        if not partial:
-            partials = self._tell_partials(parameters, self._subtract(values, centres))
-        return np.concatenate([parameters, logs, partials, tests, centres]), bool(message[1])
+        parameters = self.model.start + parameters / lengths
+        if not has_ties:
+            curvature = self._tell_ties(curvature, parameters, self._subtract(values, centres))
+        return np.concatenate([parameters, *curvature, tests, centres]), bool(message[1])
 
     def is_read(self, numbers: Floats, message: Bools, values: Floats) -> bool:
         """Tell whether kept records say where the centres are; see `Packing.is_read`."""
-        return np.array_equal(self._unpack_centres(message, values)[0], self._split(numbers)[-1])
+        return bool(message[0]) and np.array_equal(self._unpack_centres(message, values)[0], self._split(numbers)[-1])
 
     def settle(self, numbers: Floats, values: Floats, attempt: int) -> Floats:
         """Take predictors about centres that records cannot mistake, at last about zero; see `Packing.settle`."""
@@ -381,16 +358,61 @@ class Descent(Packing, Generic[M]):
             centres[j] = choose_centre(float(np.median(values[:, j])), spread)
         return self.make_numbers(self._shift(state, centres - state.centres))
 
-    def _count_before(self, size: int, partial: int, far: int = 0) -> int:
-        """The bits before the parameters."""
-        tests, curved = len(_LEAST_TESTS) * _TEST_BITS, self._kinds * self.count * size + self._pairs * partial
-        return _HEADER + tests + self.model.centred + CENTRE_BITS * far + curved + _WIDTH_BITS
+    def _count_head(self) -> int:
+        """The bits of all but curvature and parameters, without centres and where something is known of all."""
+        return _HEADER + len(_LEAST_TESTS) * _TEST_BITS + self.model.centred + _FINENESS_BITS + 1 + _WIDTH_BITS
 
-    def _split(self, numbers: Floats) -> tuple[Floats, Floats, Floats, Floats, Floats, Floats]:
-        """Parameters, logarithms of curvatures and of squares, partial correlations, tests and centres."""
+    def _split(self, numbers: Floats) -> tuple[Floats, Curvature, Floats, Floats]:
+        """Parameters, curvature, tests and centres."""
         count = self.count
-        ends = np.cumsum([count, count, (self._kinds - 1) * count, self._pairs, len(_LEAST_TESTS)])
-        return tuple(np.split(numbers, ends))  # type: ignore[return-value]
+        ends = np.cumsum([count, count, self._pairs, (self._kinds - 1) * count, len(_LEAST_TESTS)])
+        parameters, logs, ties, ratios, tests, centres = np.split(numbers, ends)
+        return parameters, Curvature(logs, ties, ratios), tests, centres
+
+    def _pack_curvature(self, numbers: Floats, free: int, rng: np.random.Generator) -> tuple[Bools, Floats]:
+        """The bits before the parameters, as fine as there is room for, and the lengths that they say."""
+        _, curvature, tests, centres = self._split(numbers)
+        tested = round_by_chance((tests - _LEAST_TESTS) / _TEST_STEP, rng)
+        said = curvature.said
+        head = [
+            np.array([True, False]),
+            to_bits(np.clip(tested, 0.0, (1 << _TEST_BITS) - 1.0), _TEST_BITS),
+            *(pack_centre(centre) for centre in centres),
+            np.array([False]) if said.all() else np.append(True, said),
+        ]
+        begun = sum(map(len, head)) + _FINENESS_BITS + _WIDTH_BITS
+        for fineness, digits, good in _FINENESS:  # noqa: B007
+            codes = code_curvature(curvature, digits, True, rng)
+            room = free - begun - sum(code.count_bits() for code in codes)
+            if room >= good * self.count:
+                break
+        else:
+            if self.count > _FEW or room < _LEAST_BITS * self.count:
+                fineness, digits = _ROUGH
+                sizes = np.maximum(np.log2(np.maximum(curvature.compose().diagonal(), _SMALLEST)), LEAST_LOG)
+                codes = code_curvature(curvature._replace(logs=sizes), digits, False, rng)
+        head.append(to_bits(np.array([float(fineness)]), _FINENESS_BITS))
+        written = decode_curvature([code.numbers for code in codes], said, digits, self._kinds > 1)
+        packed = np.concatenate([*head, *(code.pack() for code in codes)])
+        return packed, _find_lengths(written)
+
+    def _unpack_curvature(self, message: Bools, at: int) -> tuple[Curvature, bool, int]:
+        """The curvature that a word says, whether ties are among that, and where its bits end."""
+        said, count = np.ones(self.count, np.bool_), self.count
+        if message[at]:
+            said = message[at + 1 : at + 1 + count]
+            at += count
+        at += 1
+        fineness = int(from_bits(message, at, 1, _FINENESS_BITS)[0])
+        digits, known = {code: digits for code, digits, *_ in (_ROUGH, *_FINENESS)}[fineness], int(said.sum())
+        sizes = [(known, digits + 1), *[(known, digits)] * (self._kinds - 1)]
+        if fineness:
+            sizes.append((known * (known - 1) // 2, digits))
+        codes, at = [], at + _FINENESS_BITS
+        for length, size in sizes:
+            numbers, at = unpack_codes(message, at, length, size)
+            codes.append(numbers)
+        return decode_curvature(codes, said, digits, self._kinds > 1), bool(fineness), at
 
     def _unpack_centres(self, message: Bools, values: Floats) -> tuple[Floats, int]:
         """The centres that a word says, and where its bits go on."""
@@ -408,26 +430,30 @@ class Descent(Packing, Generic[M]):
             spread = 0.0 if alike else spread
             if abs(middle) > _FAR * spread:
                 centres[j] = choose_centre(middle, spread)
-        return State(self.model.start, np.zeros((count, count)), np.zeros(count), np.zeros(2), centres)
+        nothing = np.zeros((count, count))
+        return State(self.model.start, nothing, nothing, np.zeros(len(_LEAST_TESTS)), centres)
 
     def _move(self, state: State, values: Floats, weights: Floats, share: float) -> State:
         """The state after these records."""
         model, total = self.model, float(weights.sum())
         before, past = total * (1.0 - share) / share, None
         if before > 0.0:
-            scale = np.sqrt(state.squares / np.maximum(state.bend.diagonal(), _SMALLEST))
-            past = Past(state.parameters, before * state.bend, before * state.bend * np.outer(scale, scale))
+            past = Past(state.parameters, before * state.bend, before * state.squares, before)
         values = self._subtract(values, state.centres)
         batch, tests = Batch(model, values, weights, past), state.tests
+        at, bend = batch.minimise()
         if past is not None and (self.forgets or tests[0] < _TOP):
             tests = np.sqrt(1.0 - share) * tests + np.sqrt(share) * batch.test()
-            if not self.forgets and max(tests[0], abs(tests[1])) > _LATCH:
+            misfit = _MISFIT * batch.find_misfit(at, bend)
+            tests[0] += misfit
+            lasts = share <= _EARLY or misfit > _LATCH
+            if lasts and not self.forgets and max(tests[0], abs(tests[1])) > _LATCH:
                 tests = np.array([_TOP, tests[1]])
-        at, bend = batch.minimise()
-        squares = state.squares
+        squares = bend = bend / (before + total)
         if not model.is_likelihood:
-            squares = (1.0 - share) * squares + share * (batch.parts @ model.gradients(at, values) ** 2)
-        return State(at, bend / (before + total), squares, tests, state.centres)
+            gradients = model.gradients(at, values)
+            squares = (1.0 - share) * state.squares + share * (gradients * batch.parts[:, None]).T @ gradients
+        return State(at, bend, squares, tests, state.centres)
 
     def _subtract(self, values: Floats, centres: Floats) -> Floats:
         if not centres.any():
@@ -442,7 +468,7 @@ class Descent(Packing, Generic[M]):
             return state
         turn, back = self.model.find_shift(by), self.model.find_shift(-by)
         bend = back.T @ state.bend @ back
-        return State(turn @ state.parameters, bend, bend.diagonal(), state.tests, state.centres + by)
+        return State(turn @ state.parameters, bend, bend, state.tests, state.centres + by)
 
     def _center(self, state: State) -> State:
         """The state about other centres where means have gone far from them."""
@@ -454,25 +480,32 @@ class Descent(Packing, Generic[M]):
                 by[j] = choose_centre(state.centres[j] + apart, spread) - state.centres[j]
         return self._shift(state, by)
 
-    def _find_covariance(self, state: State) -> Floats:
-        """The covariance of the parameters that one record would leave, about the centres."""
-        inverse = solve(state.bend, np.eye(self.count))
-        if self.model.is_likelihood:
-            return inverse
-        scale = np.sqrt(state.squares / np.maximum(state.bend.diagonal(), _SMALLEST))
-        made: Floats = inverse @ (state.bend * np.outer(scale, scale)) @ inverse
-        return made
-
-    def _tell_partials(self, at: Floats, values: Floats) -> Floats:
-        """The partial correlations of the curvature of the kept records."""
-        n = len(values)
+    def _tell_ties(self, sizes: Curvature, at: Floats, values: Floats) -> Curvature:
+        """Curvature of which the diagonal is known, and all else is that of the kept records."""
+        n, lengths = len(values), np.exp2(sizes.logs / 2.0)
         with np.errstate(all="ignore"):
             bend = self.model.curvature(at, values, np.full(n, 1.0 / n)) + np.diag(self.model.penalty)
-        if not np.isfinite(bend).all():
-            return np.zeros(self._pairs)
-        return decompose(bend + np.diag(bend.diagonal()) * self.count / n)[1]
+        bend = bend if np.isfinite(bend).all() else np.zeros_like(bend)
+        bend = bend + np.diag(bend.diagonal()) * self.count / n
+        roots = np.sqrt(np.maximum(np.abs(bend.diagonal()), _SMALLEST))
+        scaled = bend / np.outer(roots, roots)
+        np.fill_diagonal(scaled, 1.0)
+        return decompose(scaled * np.outer(lengths, lengths))._replace(ratios=sizes.ratios)
+
+
+def _find_covariance(state: State) -> Floats:
+    """The covariance of the parameters that one record would leave, about the centres."""
+    inverse = solve(state.bend, np.eye(len(state.bend)))
+    made: Floats = inverse if state.squares is state.bend else inverse @ state.squares @ inverse
+    return made
+
+
+def _find_lengths(curvature: Curvature) -> Floats:
+    """What makes errors that one record would leave alone of distances of parameters: their unit, in any units."""
+    lengths: Floats = np.sqrt(curvature.compose().diagonal())
+    return lengths * np.exp2(-curvature.ratios / 2.0) if len(curvature.ratios) else lengths
 
 
 def _find_width(apart: Floats) -> int:
-    """The bits of the whole part of the largest of these numbers."""
-    return max(int(np.ceil(np.log2(float(np.abs(apart).max()) * 1.01 + 1e-9))), 0)
+    """The power of two that the largest of these numbers is below."""
+    return max(int(np.ceil(np.log2(max(float(np.abs(apart).max()) * 1.01, _SMALLEST)))), _LEAST_WIDTH)

@@ -8,7 +8,8 @@ and of the loss of the batch is minimised, and the curvature of the batch is add
 - As parameters move, curvature changes: that of the records before is scaled as that of the batch changes, half of it
   where the loss is added up between the two.
 - Each batch tests what was believed before it: its gradient there, in units of its own error and that of the
-  parameters.
+  parameters. It also tells how far a parabola is from a loss like its own between the two minima, as where the first
+  records can be separated and later ones not: then the loss of those that are gone is not known.
 
 Guarantee: the table in docs/policies.md; held by tests/policies/test_descent.py and tests/policies/test_losses.py.
 """
@@ -47,11 +48,13 @@ class Past(NamedTuple):
         parameters: where their loss is least; shape (size,).
         bend: the curvature of their whole loss there; shape (size, size).
         scatter: the sum of the squares of their gradients there; shape (size, size).
+        total: what they count.
     """
 
     parameters: Floats
     bend: Floats
     scatter: Floats
+    total: float
 
 
 class Batch:
@@ -104,12 +107,30 @@ class Batch:
         for k in range(_RESCALINGS + 1):
             at = self._search(at, self.old, held)
             after = self.find_bend(at)
-            known = np.maximum(self.one, _SMALLEST)
-            change = (np.abs(after.diagonal()) + known) / (np.abs(self.bend.diagonal()) + known)
-            change = np.clip(change, 1.0 / _MOST_RESCALING, _MOST_RESCALING)
+            change = self._find_change(after)
             roots = np.sqrt((1.0 + change) / 2.0 if k < _RESCALINGS else change)
             held = self.held * np.outer(roots, roots)
         return at, held + after
+
+    def find_misfit(self, at: Floats, bend: Floats) -> float:
+        """Find how far the parabola of the records before may mislead, if their loss is like that of the batch.
+
+        Args:
+            at: the parameters that `minimise` found; shape (size,).
+            bend: the curvature there; shape (size, size).
+
+        Returns:
+            how far the minimum may be off, in standard errors.
+        """
+        assert self.past is not None  # noqa: S101  # its caller knows
+        roots = np.sqrt((1.0 + self._find_change(self.find_bend(at))) / 2.0)
+        moved = self.parts @ (self._check(self.model.gradients(at, self.values)) - self.gradients)
+        moved += self.model.penalty * (at - self.old)
+        apart = self.total * moved - (self.bend * np.outer(roots, roots)) @ (at - self.old)
+        more = self.past.bend.diagonal() / np.maximum(np.abs(self.bend.diagonal()), _SMALLEST)
+        apart *= np.minimum(more, self.past.total / self.total)
+        spread = bend if self.model.is_likelihood else self._find_scatter() + self.past.scatter
+        return float(np.sqrt(max(apart @ solve(spread, apart), 0.0)))
 
     def test(self) -> Floats:
         """Test what was believed before the batch.
@@ -125,13 +146,12 @@ class Batch:
         gradient = self.total * (self.parts @ self.gradients + self.model.penalty * self.old)
         through = solve(self.held, self.bend)
         believed = through.T @ self.past.scatter @ through
-        within = self.total * (self.gradients * self.parts[:, None]).T @ self.gradients
         along = self.old - self.model.start
-        found = _compare(gradient, along, within + believed)
-        if self.model.is_likelihood:  # of rare events, one alone may be far more than is expected: then it is not more
-            other = _compare(gradient, along, self.bend + believed)
-            found = np.array([min(found[0], other[0]), min(found[1], other[1], key=abs)])
-        return found
+        found = _compare(gradient, along, self._find_scatter() + believed)
+        # of rare events, one alone may be far more than is expected, and none far less: then it is neither
+        expected = self.bend if self.model.is_likelihood else self.past.scatter * (self.total / self.past.total)
+        other = _compare(gradient, along, expected + believed)
+        return np.array([min(found[0], other[0]), min(found[1], other[1], key=abs)])
 
     def _search(self, at: Floats, middle: Floats, held: Floats) -> Floats:
         """The minimum of a parabola about `middle` and the loss of the batch, by Newton's method with short steps."""
@@ -151,6 +171,18 @@ class Batch:
                 return at
             at, before = at - step, after
         return at
+
+    def _find_scatter(self) -> Floats:
+        """The sum of the squares of the gradients of the batch."""
+        scatter: Floats = self.total * (self.gradients * self.parts[:, None]).T @ self.gradients
+        return scatter
+
+    def _find_change(self, after: Floats) -> Floats:
+        """How the curvature of the batch changes in each direction, up to a limit."""
+        known = np.maximum(self.one, _SMALLEST)
+        change = (np.abs(after.diagonal()) + known) / (np.abs(self.bend.diagonal()) + known)
+        found: Floats = np.clip(change, 1.0 / _MOST_RESCALING, _MOST_RESCALING)
+        return found
 
     def _lose(self, at: Floats, middle: Floats, held: Floats) -> float:
         apart, model = at - middle, self.model
