@@ -23,9 +23,10 @@ from vestige.policies.report import Report, format_number
 from vestige.types import Floats
 from vestige.validation import check_float, check_int
 
-DEFAULT_L2 = 1e-6
+DEFAULT_L2 = 1e-12
 """The default penalty, here and in the adapters: it makes separable classes have a finite answer and nothing more, so
-that the answer is that of all records; 1e-4 would shrink coefficients visibly."""
+that the answer is that of all records; 1e-6 would shrink the coefficient of a column of standard deviation 1e-4 to a
+hundredth."""
 
 
 @dataclass(frozen=True, eq=False)
