@@ -8,15 +8,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from losses import CLASSES, LOSSES, STREAMS, Kind, draw, fit, measure
+from losses import CLASSES, KINDS, STREAMS, Kind, design, draw, fit, make_policy, measure, poisson
 from vestige import CustomLoss, KeyedStreams, LogisticRegression, MemoryStore, Stream, combine
 from vestige.types import Floats
 
 RNG = np.random.default_rng
-CASES = [
-    *(("logistic", title, share) for title in CLASSES for share in (1.0, 0.5)),
-    *((name, title, 1.0) for name in ("huber", "poisson") for title in LOSSES),
-]
+CASES = [(name, title, share) for name, kinds in KINDS.items() for title in kinds for share in (1.0, 0.5)]
 QUICK = [
     ("logistic", "dummy column, 2%"),
     ("logistic", "class of 0.3%"),
@@ -31,10 +28,10 @@ QUICK = [
 
 
 def find(name: str, title: str) -> Kind:
-    return (CLASSES if name == "logistic" else LOSSES)[title]
+    return KINDS[name][title]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(35)
 @pytest.mark.parametrize(("name", "title", "share"), CASES, ids=str)
 def test_answers_are_those_of_all_data_or_say_that_they_are_not(name: str, title: str, share: float) -> None:
     kind = find(name, title)
@@ -68,7 +65,7 @@ def test_the_reference_is_that_of_scipy() -> None:
         assert fit(name, rows)[0] == pytest.approx(best.x, abs=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(60)
 def test_standard_errors_cover_what_they_state() -> None:
     """Of 600 parameters, as many are within one and two errors as should be, up to three errors of that count."""
     for name in ("logistic", "poisson"):
@@ -76,6 +73,86 @@ def test_standard_errors_cover_what_they_state() -> None:
         count = 3 * len(found.within)
         for limit, share in ((1.0, 0.6827), (1.959964, 0.95)):
             assert abs(found.covers(limit) - share) <= 3.0 * np.sqrt(share * (1.0 - share) / count)
+
+
+def follow(rng: np.random.Generator, n: int) -> Floats:
+    """Two predictors of correlation 0.999."""
+    first = rng.normal(size=n)
+    return np.column_stack([first, 0.999 * first + np.sqrt(1.0 - 0.999**2) * rng.normal(size=n)])
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson"])
+def test_predictors_that_nearly_follow_from_each_other_have_the_errors_of_all_data(name: str) -> None:
+    rows = draw(name, Kind(follow, (0.3, 0.5, -0.4)), 0, 20_000)
+    best, covariance = fit(name, rows)
+    policy = make_policy(name, 3)
+    stream = Stream(policy, retention=policy.default_retention // 2, seed=0)
+    stream.extend(rows)
+    made, errors = stream.estimate(), np.sqrt(covariance.diagonal())
+    found, stated = (
+        (np.append(made.intercept, made.value), np.append(made.intercept_error, made.standard_errors))
+        if name == "logistic"
+        else (made.value, made.standard_error)
+    )
+    assert made.notes == ()
+    assert np.abs((found - best) / errors).max() <= 1.0
+    assert stated == pytest.approx(errors, rel=0.12)
+
+
+def test_the_default_penalty_leaves_the_coefficient_of_a_tiny_column_as_it_is() -> None:
+    kind = CLASSES["scales of 1e4 and 1e-4"]
+    rows = draw("logistic", kind, 0, 10_000)
+    stream = Stream(LogisticRegression(2), retention=576, seed=0)
+    stream.extend(rows)
+    made = stream.estimate()
+    assert made.notes == ()
+    assert np.abs((made.value - kind.truth[1:]) / made.standard_errors).max() <= 4.0
+
+
+def least_squares(parameters: Floats, rows: Floats) -> tuple[Floats, Floats]:
+    """Half of the squares of a linear model."""
+    x = design(rows)
+    gap = x @ parameters - rows[:, -1]
+    return gap**2 / 2.0, gap[:, None] * x
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_a_loss_is_no_likelihood_and_its_outcome_has_any_unit(scale: float) -> None:
+    rng = RNG(0)
+    x = np.column_stack([np.ones(5_000), rng.normal(size=(5_000, 2))])
+    y = scale * (x @ [10.0, 5.0, -4.0] + rng.normal(size=5_000))
+    policy = CustomLoss(least_squares, (0.0, 0.0, 0.0), columns=3)
+    stream = Stream(policy, retention=policy.default_retention // 2, seed=0)
+    stream.extend(np.column_stack([x[:, 1:], y]))
+    best, errors = np.linalg.lstsq(x, y, rcond=None)[0], scale * np.sqrt(np.linalg.inv(x.T @ x).diagonal())
+    made = stream.estimate()
+    assert made.notes == ()
+    assert np.abs((made.value - best) / errors).max() <= 1.0
+    assert made.standard_error == pytest.approx(errors, rel=0.15)
+
+
+def test_batches_without_a_rare_event_do_not_contradict_it() -> None:
+    rows = draw("poisson", KINDS["poisson"]["mean count of 0.3%"], 1)
+    policy = make_policy("poisson", 3)
+    stream = Stream(policy, retention=policy.default_retention, seed=0)
+    stream.extend(rows)
+    assert not any("contradict" in note for note in stream.estimate().notes)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_classes_that_can_be_separated_at_first_only_leave_a_note(share: float) -> None:
+    rows = rows_of(0, 8_000)
+    rows[:1_000, 2] = rows[:1_000, 0] > 0.0
+    policy = LogisticRegression(2)
+    stream = Stream(policy, retention=int(policy.default_retention * share), seed=0)
+    stream.extend(rows)
+    assert stream.estimate().missed
+
+
+@pytest.mark.parametrize("count", range(2, 25))
+def test_half_of_the_default_retention_is_taken(count: int) -> None:
+    for policy in (LogisticRegression(count - 1), CustomLoss(poisson, (0.0,) * count, columns=count)):
+        Stream(policy, retention=policy.default_retention // 2)
 
 
 def rows_of(seed: int, n: int) -> Floats:
