@@ -67,7 +67,7 @@ def test_rounding_is_as_large_as_it_is_said_to_be_and_right_on_average() -> None
     rows = rows_for(policy, RNG(0), 144, 0.0)
     can = np.ones(len(rows), np.bool_)
     numbers = statistic.step(None, rows, np.ones(len(rows)), 1.0)
-    units = np.exp2(numbers[3:6] / 2.0)
+    units = np.sqrt(statistic.read_state(numbers).bend.diagonal())
     read = np.array(
         [
             channel.read_slots(
@@ -80,7 +80,7 @@ def test_rounding_is_as_large_as_it_is_said_to_be_and_right_on_average() -> None
         ]
     )
     errors = (read[:, :3] - numbers[:3]) * units
-    said = statistic.find_rounding(numbers, len(rows), len(rows))
+    said = statistic.find_rounding(numbers, len(rows))
     assert 0.2 * said <= np.sqrt((errors**2).mean()) <= 1.5 * said
     assert np.abs(errors.mean(axis=0)).max() <= 4.0 * 1.5 * said / np.sqrt(len(errors))
     apart = read[:, 3:9] - numbers[3:9]
