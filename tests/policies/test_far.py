@@ -21,6 +21,7 @@ from vestige import (
     Policy,
     Stream,
     Sum,
+    combine,
 )
 from vestige.types import Floats
 
@@ -156,3 +157,26 @@ def test_all_ways_in_give_the_same_state(mean: float) -> None:
         alone.extend(values[keys == key])
         assert keyed.retained(key) == alone.retained
         assert keyed.estimate(key).value == alone.estimate().value
+
+
+@pytest.mark.parametrize("policy", [Mean(spread=True), Moments(2), Sum()], ids=str)
+def test_rounding_by_float64_is_judged_by_all_records_not_by_those_held(policy: Policy) -> None:
+    """At 1e14 float64 rounds the mean by 1.1 standard errors; the last records lie four times as far out as others."""
+    values = np.random.default_rng(0).normal(size=20_000)
+    values = 1e14 + values[np.argsort(np.abs(values))]
+    stream = Stream(policy, retention=policy.default_retention, seed=0)  # type: ignore[attr-defined]
+    stream.extend(values)
+    assert any("float64 rounds them" in note for note in stream.estimate().notes)
+
+
+def test_rounding_by_float64_is_said_of_what_is_combined() -> None:
+    """It is a third of a standard error of each stream, and 1.4 of all together."""
+    rng, parts = np.random.default_rng(0), []
+    for seed in range(16):
+        stream = Stream(Mean(spread=True), retention=256, seed=seed)
+        stream.extend(1e14 + rng.normal(size=2_000))
+        parts.append(stream.estimate())
+    assert not any(part.notes for part in parts)
+    made = combine(parts)
+    assert made.missed
+    assert any("float64 rounds them" in note for note in made.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -146,3 +147,12 @@ def test_a_variance_that_is_rounded_coarsely_is_marked_still() -> None:
     stream = Stream(Sum(), retention=2 * Sum().min_batch, seed=0)
     stream.extend(x)
     assert stream.estimate().missed
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e-300])
+def test_bounds_hold_where_variances_underflow(unit: float) -> None:
+    values = unit * np.random.default_rng(3).normal(3.0, 1.0, 12_000)
+    stream = Stream(Sum(), retention=2 * Sum().min_batch, seed=1)
+    stream.extend(values)
+    made, truth = stream.estimate(), sum(map(Fraction, values.tolist()))
+    assert made.lower <= truth <= made.upper  # type: ignore[operator]

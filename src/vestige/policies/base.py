@@ -429,6 +429,8 @@ class Encoded(NamedPolicy[E_co]):
         )
         made = replace(self.conclude_merged(merged, parts), basis=merged)
         notes = tuple(f"Of one or more of the combined estimates: {note}" for note in merged.notes)
+        means = merged.numbers[self.statistic.locations >= 0]
+        notes += note_digits(means, self._find_known_deviations(merged.numbers), merged.worth)
         made = replace(made, notes=made.notes + notes, missed=True) if notes else made
         return self.complete_merged(made, parts)
 
@@ -584,13 +586,22 @@ class Encoded(NamedPolicy[E_co]):
         return numbers
 
     def _find_means(self, numbers: Floats, retained: Records) -> tuple[Floats, Floats]:
-        """The numbers that move with values, and how far the held values are from them, as a root mean square."""
+        """The numbers that move with values, and how far all values are from them, or else those held."""
         places = self.statistic.locations
         moving = places >= 0
         apart = retained.values[:, places[moving]] - numbers[moving]
         largest = np.maximum(np.nanmax(np.abs(apart), axis=0, initial=0.0), np.finfo(np.float64).tiny)
         counts = np.maximum((~np.isnan(apart)).sum(axis=0), 1)
-        return numbers[moving], largest * np.sqrt(np.nansum((apart / largest) ** 2, axis=0) / counts)
+        held = largest * np.sqrt(np.nansum((apart / largest) ** 2, axis=0) / counts)
+        known = self._find_known_deviations(numbers)
+        return numbers[moving], np.where(known > 0.0, known, held)
+
+    def _find_known_deviations(self, numbers: Floats) -> Floats:
+        """How far values are from the numbers that move with them, as these say themselves; zero if they do not."""
+        moving, statistic = self.statistic.locations >= 0, self.statistic
+        if not isinstance(statistic, statistics.Averages):
+            return np.zeros(int(moving.sum()))
+        return statistic.find_usual_deviations(numbers)[moving]
 
     def _read_encoded(self, clock: Clock, retained: Records) -> Reading:
         """What the records of the encoded batch hold, if all that were kept are there.

@@ -21,9 +21,12 @@ from vestige.noise import Noise
 from vestige.policies.base import MAX_COLUMNS, Basis, Encoded, find_max_magnitude
 from vestige.policies.named_policy import refuse_half_life
 from vestige.policies.report import Report, format_number
-from vestige.policies.rounding import LAST_DIGITS, bound_rounding
+from vestige.policies.rounding import LAST_DIGITS, SMALLEST, bound_rounding
 from vestige.types import Floats
 from vestige.validation import check_int
+
+_UNSEEN = math.sqrt(SMALLEST)
+"""Records may deviate by as much although their variance is zero, since squares underflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +134,8 @@ class Sum(Encoded[SumEstimate]):
         """Give the totals, floats in one dimension, otherwise arrays; see `Encoded.conclude`."""
         mean, deviation = np.array(numbers[: self.dim]), np.sqrt(np.maximum(numbers[self.dim :], 0.0))
         error = deviation * np.sqrt(worth)
-        off = bound_rounding(rounding, worth, self.margin) * error + worth * LAST_DIGITS * np.abs(mean)
+        most = np.maximum(deviation, _UNSEEN) * np.sqrt(worth)
+        off = bound_rounding(rounding, worth, self.margin) * most + worth * LAST_DIGITS * np.abs(mean)
         if self.dim == 1:
             return SumEstimate(float(mean[0] * worth), float(mean[0]), float(off[0]), float(error[0]))
         return SumEstimate(mean * worth, mean, off, error)

@@ -142,10 +142,15 @@ class Present(Averages):
         """
         deviations = Averages.find_deviations(self, values, numbers)
         if numbers[0] > 0.0:
-            usual = self.of.find_usual_deviations(numbers[1:]) / np.sqrt(numbers[0])
-            known = np.maximum(deviations[1:], usual)
+            known = np.maximum(deviations[1:], self.find_usual_deviations(numbers)[1:])
             deviations[1:] = np.where(known > 0.0, known, LEAST_DEVIATION * np.abs(numbers[1:]))
         return deviations
+
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find those of the other statistic in records that have the values; see `Averages.find_usual_deviations`."""
+        share = min(max(float(numbers[0]), 0.0), 1.0)
+        inner = self.of.find_usual_deviations(numbers[1:]) / np.sqrt(share if share > 0.0 else np.inf)
+        return np.concatenate(([np.sqrt(share * (1.0 - share))], inner))
 
 
 @dataclass(frozen=True)

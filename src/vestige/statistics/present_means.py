@@ -110,12 +110,18 @@ class PresentMeans(Averages):
         """Find how far records move the numbers, at least as far as variances say; see `Present.find_deviations`."""
         deviations = Averages.find_deviations(self, values, numbers).reshape(-1, 3)
         share, mean, variance = numbers.reshape(-1, 3).T
-        spread = np.maximum(variance, 0.0)
-        usual = np.stack((np.sqrt(spread), np.sqrt(spread**2 + variance**2)), axis=1)
-        known = np.maximum(deviations[:, 1:], usual / np.sqrt(np.where(share > 0.0, share, np.inf))[:, None])
+        known = np.maximum(deviations[:, 1:], self.find_usual_deviations(numbers).reshape(-1, 3)[:, 1:])
         least = LEAST_DEVIATION * np.abs(np.stack((mean, variance), axis=1))
         deviations[:, 1:] = np.where((share > 0.0)[:, None], np.where(known > 0.0, known, least), deviations[:, 1:])
         return deviations.ravel()
+
+    def find_usual_deviations(self, numbers: Floats) -> Floats:
+        """Find those of normal records that have the values; see `Averages.find_usual_deviations`."""
+        share, _, variance = numbers.reshape(-1, 3).T
+        share, spread = np.clip(share, 0.0, 1.0), np.maximum(variance, 0.0)
+        over = np.sqrt(np.where(share > 0.0, share, np.inf))
+        usual = np.sqrt(spread) / over, np.sqrt(spread**2 + variance**2) / over
+        return _interleave(np.sqrt(share * (1.0 - share)), *usual)
 
     def _center(self, values: Floats, numbers: Floats) -> tuple[Bools, Floats]:
         """Which values are there, and how far they are from the means; zeros where they are not there."""
