@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from vestige.cli import command
 from vestige.errors import ParameterError
 from vestige.planning import plan
 from vestige.policies.rounding import LAST_DIGITS
+from vestige.policies.sum import SumEstimate
 
 QUICK = ("lognormal", "very far from zero", "sorted", "constant", "departure delays")
 
@@ -156,3 +158,9 @@ def test_bounds_hold_where_variances_underflow(unit: float) -> None:
     stream.extend(values)
     made, truth = stream.estimate(), sum(map(Fraction, values.tolist()))
     assert made.lower <= truth <= made.upper  # type: ignore[operator]
+
+
+def test_a_total_that_has_missed_has_no_bounds() -> None:
+    made = SumEstimate(100.0, 5.0, 0.25, 2.0)
+    assert (made.lower, made.upper) == (99.75, 100.25)
+    assert (replace(made, missed=True).lower, replace(made, missed=True).upper) == (None, None)

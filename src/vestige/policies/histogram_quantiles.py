@@ -36,8 +36,8 @@ class HistogramQuantiles(Encoded[QuantilesEstimate]):
     """Quantiles of every record that ever arrived, from the shares of bins.
 
     A quantile is interpolated in its bin; `lower` and `upper` are the edges of that bin, or of its neighbours where
-    encoding leaves that open. One beyond the first or the last edge has no bound on that side, and a note says so. With
-    `Private`, the bounds leave room for five standard deviations of the noise.
+    encoding leaves that open, unless the estimate says that it `missed`. One beyond the first or the last edge has no
+    bound on that side, and a note says so. With `Private`, they leave room for five standard deviations of the noise.
 
     Args:
         edges: the borders between bins, in ascending order; they must not be taken from the data where `Private` is

@@ -55,13 +55,13 @@ class SumEstimate(Estimate):
 
     @property
     def lower(self) -> float | Floats | None:
-        """The total of all records is at least this: `value` less `encoding_error`; None if there is noise."""
-        return None if self.has_noise else self.value - self.encoding_error
+        """The total of all records is at least this; None if there is noise, or the answer has missed."""
+        return None if self.has_noise or self.missed else self.value - self.encoding_error
 
     @property
     def upper(self) -> float | Floats | None:
-        """The total of all records is at most this: `value` and `encoding_error`; None if there is noise."""
-        return None if self.has_noise else self.value + self.encoding_error
+        """The total of all records is at most this; None if there is noise, or the answer has missed."""
+        return None if self.has_noise or self.missed else self.value + self.encoding_error
 
 
 @dataclass(frozen=True)
