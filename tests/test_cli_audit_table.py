@@ -160,6 +160,17 @@ def test_declared_rules_are_counted_and_checked(trades: list[Path], tmp_path: Pa
     assert sum(each["excused"] for each in facts["declared"]) == facts["excused"] > facts["declared"][0]["excused"] > 0
 
 
+def test_lists_are_read_as_sheets_are_saved(window: list[Path], tmp_path: Path) -> None:
+    listed = tmp_path / "asked.csv"
+    listed.write_text('why,Customer_No\n"by mail,\nat night",7\nby mail,8\n')
+    facts = json.loads(audit(*window, *USUAL, "--removed", listed, "--json").stdout)
+    assert facts["declared"][0]["records"] == 2
+    listed.write_text("no\nids\n")
+    assert "asked.csv names no record that is seen or missing here" in flatten(
+        audit(*window, *USUAL, "--removed", listed)
+    )
+
+
 @pytest.mark.parametrize(
     "rule", ['"state" != Cancelled', "gone = FALSE", "state in (done, open)", "state not in ('Cancelled')"]
 )
@@ -250,8 +261,13 @@ def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
     book, pointed = tmp_path / "book.xlsx", tmp_path / "pointed.csv"
     book.write_bytes(b"PK\x03\x04....")
     pointed.write_text('customer_no,amount\n7,"1.234,56"\n8,"2.000,00"\n')
+    quoted = tmp_path / "quoted.txt"
+    quoted.write_text('"7\n8\n9\n')
     for arguments, said in (
         ((), "no SNAPSHOT is given"),
+        ((window[0], *USUAL, "--removed", quoted), "quoted.txt: has a quote that is not closed"),
+        ((window[0], *USUAL, "--rule", "amount > 5 and amount < 9"), "is more than one condition; repeat --rule"),
+        ((window[0], *USUAL, "--rule", "amount > 5 || id = 9"), "is more than one condition"),
         ((window[0], "--id", "customer_no"), "SNAPSHOT needs --id"),
         ((window[0], "--id", "customer_no"), "a numeric column; add --column"),
         ((tmp_path, *USUAL), "is a folder; give its files in order of time, such as"),

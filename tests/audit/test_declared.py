@@ -18,6 +18,7 @@ from vestige import Mean
 from vestige.audit import DeclaredRecords, TableAudit, TableSnapshot, audit_table
 from vestige.audit.declared import Kind
 from vestige.audit.numbering import find_missing
+from vestige.audit.table_result import TableTest
 from vestige.errors import ParameterError
 from vestige.types import Bools, Floats, Ints
 
@@ -173,6 +174,50 @@ def test_an_excuse_does_not_clear_averages() -> None:
     assert ruled.verdict in ("curated by excuse", "inconclusive")
 
 
+def list_kept(table: Table) -> list[int]:
+    """The records of closed batches that some snapshot holds."""
+    rounds = (np.array(each.ids, np.int64) for each in table.snapshots)
+    return sorted({int(n) for held in rounds for n in held[held <= held.max() // SIZE * SIZE]})
+
+
+def test_corrections_of_all_that_is_kept_do_not_clear_averages() -> None:
+    """Later records far from the kept ones are left out for their sake, which made every average unlike the rest."""
+    table = make_curated(Mean(channel="average"), 1, batch=SIZE)
+    found = audit_table(table.snapshots, declared=[DeclaredRecords("correction", list_kept(table))], trials=999)
+    assert (found.verdict, found.rejected, found.listed) == ("chosen by value", ("averages",), 1.0)
+
+
+def test_a_short_list_does_not_hide_averages_of_skewed_amounts() -> None:
+    table = make_curated(Mean(channel="average"), 1, batch=SIZE)
+    gaps = list_gaps(table)
+    amounts = {n: v for each in table.snapshots for n, v in zip(each.ids, np.ravel(each.values), strict=True)}
+    usual = sorted((n for n in map(int, gaps) if str(n) in amounts), key=lambda n: abs(amounts[str(n)] - 24.0))
+    declared = [DeclaredRecords("rule", usual[: len(usual) // 3])]
+    found = audit_table(table.snapshots, declared=declared, trials=1_999)
+    assert found.listed < 0.25
+    assert "averages" in found.rejected
+
+
+def test_a_rule_that_is_not_kept_to_is_no_better_than_a_list() -> None:
+    """It bars nearly all records, of which half are kept, so that hardly a later one would be left to compare."""
+    table = make_curated(Mean(channel="average"), 1, batch=SIZE)
+    rows = [pair for each in table.snapshots for pair in zip(each.ids, np.ravel(each.values), strict=True)]
+    declared = [DeclaredRecords("rule", [n for n, v in rows if v < 60.0], "amount >= 60", is_checked=True)]
+    found = audit_table(table.snapshots, declared=declared, trials=999)
+    assert (found.verdict, found.rejected, found.listed > 0.25) == ("chosen by value", ("averages",), True)
+    assert not found.declared[0].is_checked
+    assert found.declared[0].kept > 100
+
+
+def test_corrections_of_most_records_could_say_anything_where_none_is_missing() -> None:
+    rows = np.random.default_rng(0).normal(size=(10, 60))
+    days = [TableSnapshot(list(range(60 * i, 60 * i + 60)), values) for i, values in enumerate(rows)]
+    found = audit_table(days, declared=[DeclaredRecords("correction", list(range(300)))], trials=99)
+    assert (found.verdict, found.listed) == ("inconclusive", 0.5)
+    assert "not kept to, name 50% of the records" in found.explain()
+    assert audit_table(days, trials=99).verdict == "not shown"
+
+
 def test_removals_that_depend_on_values_are_no_requests() -> None:
     snapshots, declared = play(move_extremes, 0, "removal", is_checked=False)
     found = audit_table(snapshots, declared=declared, trials=999)
@@ -203,7 +248,7 @@ def test_nothing_is_cleared_if_everything_is_excused() -> None:
 def test_lists_that_take_most_records_could_be_any_choice() -> None:
     snapshots, declared = play(keep_subscribers, 0, "rule", is_checked=False)
     found = audit_table(snapshots, declared=declared, trials=999)
-    assert (found.verdict, found.taken > 0.25) == ("inconclusive", True)
+    assert (found.verdict, found.listed > 0.25) == ("inconclusive", True)
     assert "Ask for the column that the rule looks at" in found.explain()
 
 
@@ -237,11 +282,15 @@ def test_the_first_declaration_that_names_a_record_counts() -> None:
 
 def test_verdicts_follow_from_what_rejects(written: Table) -> None:
     found = audit_table(written.snapshots, declared=[DeclaredRecords("rule", [1])], trials=99)
-    whole = replace(found, tests=(), missing=0, excused=9, declared=(replace(found.declared[0], excused=9),))
+    whole = replace(found, tests=(), missing=0, excused=9, declared=(replace(found.declared[0], excused=9),), batches=0)
     assert whole.verdict == "chosen by a declared rule"
     assert "there is no other choice to test" in whole.explain()
     few = replace(whole, snapshots=whole.snapshots[:7])
     assert few.verdict == "inconclusive", "too few snapshots"
+    blind = replace(whole, batches=8, tests=(TableTest("words", 0.5), TableTest("averages", None)))
+    assert (blind.verdict, blind.batches > 0) == ("inconclusive", True)
+    assert "averages could not be tested" in blind.explain()
+    assert replace(blind, batches=0).verdict == "chosen by a declared rule", "whole batches have no choice"
 
 
 @pytest.mark.parametrize(

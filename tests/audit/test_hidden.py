@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from vestige import Mean, Stream
+from vestige import Mean, Private, Stream
 from vestige.audit import AuditSeed, TableAudit, TableSnapshot, audit_table
 from vestige.records import Records
 from vestige.types import Bools, Floats
@@ -20,14 +20,16 @@ SIZE, TABLES, LEVEL = 60, 60, 0.01
 
 
 def take_snapshots(seed: int, *, is_padded: bool) -> list[TableSnapshot]:
-    """A stream that writes its mean into presence; padded, each closed record is kept if it and a secret coin differ.
+    """A stream that writes a mean into presence; padded, each closed record is kept if it and a secret coin differ.
 
-    Whoever has the coins reads the same mean: the presence of the stream comes back, and with it the answer.
+    Whoever has the coins reads the same mean, from presence alone: the values of the records that the stream would
+    have kept are gone, so they are not used.
     """
     rng = np.random.default_rng([seed, 31])
     times = np.cumsum(rng.integers(SIZE, 3 * SIZE // 2 + 1, 20))
     values, pad = rng.lognormal(3.0, 0.6, int(times[-1])), rng.random(int(times[-1])) < 0.5
-    stream, snapshots, before = Stream(Mean(channel="bits"), retention=2 * SIZE, seed=AuditSeed(seed)), [], 0
+    policy = Private(Mean(), bound=(0.0, 200.0), epsilon=20.0, delta=1e-6)
+    stream, snapshots, before = Stream(policy, retention=2 * SIZE, seed=AuditSeed(seed)), [], 0
     for t in map(int, times):
         stream.extend(values[before:t])
         before, clock = t, stream.clock
@@ -35,9 +37,9 @@ def take_snapshots(seed: int, *, is_padded: bool) -> list[TableSnapshot]:
         batch = np.arange(clock.first, clock.last + 1)
         shown = batch[np.isin(batch, held) ^ (pad[batch - 1] & is_padded)]
         read = batch[np.isin(batch, shown) ^ (pad[batch - 1] & is_padded)]
-        rounds = np.concatenate((read, np.arange(clock.last + 1, t + 1)))
-        state = Records(rounds, values[rounds - 1, None])
-        assert repr(stream.policy.answer(clock, state)) == repr(stream.policy.answer(clock, stream.retained))
+        answer = policy.answer(clock, Records(read, np.zeros((len(read), 1))))
+        assert answer.value == policy.answer(clock, stream.retained).value
+        assert abs(answer.value - values[: clock.last].mean()) < 10.0
         shown = np.concatenate((shown, np.arange(clock.last + 1, t + 1)))
         snapshots.append(TableSnapshot(shown.tolist(), values[shown - 1]))
     return snapshots

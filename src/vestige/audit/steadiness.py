@@ -92,6 +92,7 @@ def _test_part(
     listed: float,
 ) -> float | None:
     """Test one column, or the records of it that one number is averaged over."""
+    whole = later
     if listed and shown and any(map(len, later)):
         later = _leave_out(later, min(2.0 * listed, _MOST_LEFT_OUT), np.concatenate([values for _, values in shown]))
     pool = np.concatenate(later)
@@ -102,7 +103,7 @@ def _test_part(
     kept = np.array([len(values) for _, values in shown])
     lengths = np.array([len(batch.present) for batch, _ in shown])
     variance = float(pool.var())
-    if not _may_remember(averages, later, variance, float(lengths.mean())):
+    if not _may_remember(averages, later, whole, variance, float(lengths.mean())):
         return 1.0
     gaps = np.maximum(np.abs(np.diff(averages)), _find_resolution(pool) / np.minimum(kept[1:], kept[:-1]) / 2.0)
     own_batch = _rank(gaps**2 / (variance * even), lengths, pool, trials, rng)
@@ -146,11 +147,14 @@ def measure_evenness(stretches: Sequence[Floats]) -> float | None:
     return min(1.0, float(np.median(np.concatenate(ordinates))) / math.log(2.0) / variance)
 
 
-def _may_remember(averages: Floats, later: Sequence[Floats], variance: float, length: float) -> bool:
-    """Whether averages move at all, and are about those of records that nobody has chosen among yet."""
-    means = np.array([values.mean() for values in later if len(values) >= _LEAST_STRETCH])
+def _may_remember(
+    averages: Floats, later: Sequence[Floats], whole: Sequence[Floats], variance: float, length: float
+) -> bool:
+    """Whether averages move at all, and are about those of later records, with or without those that are left out."""
+    means, others = (np.array([each.mean() for each in one if len(each) >= _LEAST_STRETCH]) for one in (later, whole))
     spread = max(float(means.std()), math.sqrt(variance / length))
-    is_near = abs(averages.mean() - means.mean()) <= _NEAR * spread
+    low, high = sorted((float(means.mean()), float(others.mean())))
+    is_near = low - _NEAR * spread <= averages.mean() <= high + _NEAR * spread
     return bool(is_near and np.median(np.abs(np.diff(averages))) > _MOVED * math.sqrt(variance))
 
 

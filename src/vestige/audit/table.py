@@ -78,7 +78,7 @@ def audit_table(
     best = [next(each for each in tried if each[0] is numbering) for numbering in numberings] if tried else []
     laid = [table.lay_out(*one) for one in best]
     held = [[each for each in one if each.batch.has_choice] for one in laid]
-    listed, taken = table.measure_listed(numberings[0], held[0] if held else [])
+    listed = table.measure_listed(numberings[0], held[0] if held else [])
     chosen = [[each.batch for each in one] for one in held]
     batches = max(chosen, key=len, default=[])
     p_values: dict[str, float | None] = dict.fromkeys(QUESTIONS)
@@ -111,7 +111,7 @@ def audit_table(
         declared=facts,
         excused=excused,
         missing=missing,
-        taken=taken,
+        listed=listed,
         compared=comparison.weight / whole.weight if whole.weight else 1.0,
         changed=table.count_changed(),
         outlived=comparison.outlived,

@@ -5,7 +5,7 @@ Guarantee: the order of rows in a snapshot does not matter; held by tests/audit/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ from vestige.validation import check_floats, show_value
 
 _SCHEDULES = 24
 """Number of schedules that words are searched in, in each numbering."""
+_MOST_KEPT = 0.05
+"""A rule is not kept to where more than this of the records of batches that it bars are kept all the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +53,8 @@ class HeldBatch:
 
     Attributes:
         batch: which of its records are kept; declared records that are missing are missing.
-        later: values of the records that came after it, in the same snapshot, without those that a checked rule
-            removes; shape (n, columns).
+        later: values of the records that came after it, in the same snapshot, without those that a rule removes which
+            is checked and kept to; shape (n, columns).
         first: position of its first record.
     """
 
@@ -160,12 +162,11 @@ class TableData:
 
     def find_excused(self, numbering: Numbering) -> Ints:
         """Find the positions of all declared records."""
-        return self._find(numbering, lambda each: True)  # noqa: ARG005
+        return self._find(numbering, range(len(self.declared)))
 
-    def _find(self, numbering: Numbering, is_meant: Callable[[DeclaredRecords], bool]) -> Ints:
+    def _find(self, numbering: Numbering, owners: Iterable[int]) -> Ints:
         """Positions of the records of some declarations."""
-        chosen = [self._excuse(numbering, i) for i, each in enumerate(self.declared) if is_meant(each)]
-        return np.unique(np.concatenate((np.zeros(0, np.int64), *chosen)))
+        return np.unique(np.concatenate((np.zeros(0, np.int64), *(self._excuse(numbering, i) for i in owners))))
 
     def _excuse(self, numbering: Numbering, owner: int) -> Ints:
         """Positions of the records of one declaration."""
@@ -173,28 +174,39 @@ class TableData:
         found: Ints = np.unique(places[places != NOWHERE])
         return found
 
-    def measure_listed(self, numbering: Numbering, batches: Sequence[HeldBatch]) -> tuple[float, float]:
-        """Measure how many records lists of rules and corrections name, which nobody can check.
+    def _list_checked(self, numbering: Numbering, batches: Sequence[tuple[Batch, int]]) -> list[int]:
+        """The rules that the snapshots show, and that are kept to: hardly a record that they bar is kept in a batch."""
+        kept, absent = _find_fates(batches)
+        checked = []
+        for i, each in enumerate(self.declared):
+            places = self._excuse(numbering, i) if each.is_checked else kept
+            stay, gone = np.isin(kept, places).sum(), np.isin(absent, places).sum()
+            checked += [i] if each.is_checked and stay <= _MOST_KEPT * (stay + gone) else []
+        return checked
+
+    def measure_listed(self, numbering: Numbering, batches: Sequence[HeldBatch]) -> float:
+        """Measure how many records rules and corrections name that nobody can check, or that are not kept to.
 
         Args:
             numbering: what positions are.
             batches: batches of which some records are missing.
 
         Returns:
-            Their share of all records, seen or missing, or of those that are kept in batches if that is larger; and
-            the share of the records of batches that they let be missing.
+            Their share of all records, seen or missing; of those that are kept in batches; or the share of the records
+            of batches that they let be missing: the largest of these.
         """
         shown = np.concatenate(self.place(numbering)[0])
-        if not len(shown) or not batches:
-            return 0.0, 0.0
-        named = self._find(numbering, lambda each: each.kind != "removal" and not each.is_checked)
-        named = np.setdiff1d(named, self._find(numbering, lambda each: each.is_checked))
+        if not len(shown):
+            return 0.0
+        pairs = [(one.batch, one.first) for one in batches]
+        checked = self._list_checked(numbering, pairs)
+        lists = [i for i, each in enumerate(self.declared) if each.kind != "removal" and i not in checked]
+        named = np.setdiff1d(self._find(numbering, lists), self._find(numbering, checked))
         low, high = int(shown.min()), int(shown.max())
-        kept = np.concatenate([one.first + np.flatnonzero(one.batch.free & one.batch.present) for one in batches])
-        absent = np.concatenate([one.first + np.flatnonzero(one.batch.free & ~one.batch.present) for one in batches])
-        share = float(((low <= named) & (named <= high)).sum()) / (high - low + 1)
-        taken = float(np.isin(absent, named).sum()) / (len(kept) + len(absent))
-        return max(share, float(np.isin(kept, named).mean())), taken
+        kept, absent = _find_fates(pairs)
+        share = ((low <= named) & (named <= high)).sum() / (high - low + 1)
+        stay, gone = np.isin(kept, named).sum(), np.isin(absent, named).sum()
+        return float(max(share, stay / max(len(kept), 1), gone / max(len(kept) + len(absent), 1)))
 
     def find_schedules(self, numbering: Numbering) -> list[Schedule]:
         """Schedules that fit; what is declared does not change them."""
@@ -213,8 +225,13 @@ class TableData:
             if first > origin:
                 clock = Clock(max(int(place[-1]), last) - origin, first - origin, last - origin)
                 snapshots.append(Snapshot(Records(place - origin, value), clock))
-        barred = self._find(numbering, lambda each: each.kind != "removal" and each.is_checked)
-        return [_lay_out_batch(each, barred, origin) for each in select_disjoint(snapshots)]
+        chosen = select_disjoint(snapshots)
+        batches = [_lay_out_batch(each, origin) for each in chosen]
+        barred = self._find(numbering, self._list_checked(numbering, batches))
+        return [
+            HeldBatch(batch, _find_later(snapshot, barred, origin), first)
+            for (batch, first), snapshot in zip(batches, chosen, strict=True)
+        ]
 
     def compare(self, numbering: Numbering) -> Comparison:
         """What changes from snapshot to snapshot, without declared records."""
@@ -226,8 +243,9 @@ class TableData:
 
     def compare_removals(self, numbering: Numbering) -> Comparison:
         """How declared removals compare with the records that stayed."""
-        ruled = self._find(numbering, lambda each: each.kind != "removal")
-        removed = self._find(numbering, lambda each: each.kind == "removal")
+        asked = [i for i, each in enumerate(self.declared) if each.kind == "removal"]
+        ruled = self._find(numbering, set(range(len(self.declared))) - set(asked))
+        removed = self._find(numbering, asked)
         return compare_snapshots(*self.place(numbering), ruled, leavers=removed)
 
     def count_changed(self) -> int:
@@ -257,6 +275,7 @@ class TableData:
         """Counts of each declaration, the first that names a record; and how many gaps are excused, and are left."""
         shown = [each for each in self.place(numbering)[0] if len(each)]
         absent = np.unique(np.concatenate([np.zeros(0, np.int64), *map(find_missing, shown if is_ordered else [])]))
+        checked = self._list_checked(numbering, [(one.batch, one.first) for one in batches])
         facts, left = [], absent
         for i, each in enumerate(self.declared):
             places = self._excuse(numbering, i)
@@ -264,19 +283,32 @@ class TableData:
             left = np.setdiff1d(left, places)
             kept = sum(int(np.isin(one.first + one.batch.slots, places).sum()) for one in batches)
             facts.append(
-                DeclaredFacts(each.kind, each.name, each.is_checked, len(each.ids), len(self._known[i]), excused, kept)
+                DeclaredFacts(each.kind, each.name, i in checked, len(each.ids), len(self._known[i]), excused, kept)
             )
         return tuple(facts), len(absent) - len(left), len(left)
 
 
-def _lay_out_batch(snapshot: Snapshot, barred: Ints, origin: int) -> HeldBatch:
-    """A batch; what is older than its oldest record may have left by age, so that it is not held against anybody."""
+def _lay_out_batch(snapshot: Snapshot, origin: int) -> tuple[Batch, int]:
+    """A batch, and its first position; what is older than its oldest record may have left by age, and is not free."""
     rounds, last = snapshot.retained.rounds, snapshot.clock.last
     inside = rounds[rounds >= snapshot.clock.first]
     oldest = min(int(inside[0]) if len(inside) else last, last)
     batch = make_batch(snapshot, np.arange(snapshot.clock.first, oldest))
-    later = snapshot.retained.values[(rounds > last) & ~np.isin(rounds + origin, barred)]
-    return HeldBatch(batch, later, batch.first + origin)
+    return batch, batch.first + origin
+
+
+def _find_later(snapshot: Snapshot, barred: Ints, origin: int) -> Floats:
+    """Values of the records that came after the batch, without those that a rule bars."""
+    rounds: Ints = snapshot.retained.rounds
+    return snapshot.retained.values[(rounds > snapshot.clock.last) & ~np.isin(rounds + origin, barred)]
+
+
+def _find_fates(batches: Sequence[tuple[Batch, int]]) -> tuple[Ints, Ints]:
+    """Positions of the records of batches that are kept, and of those that are not."""
+    nothing = np.zeros(0, np.int64)
+    kept = [first + np.flatnonzero(batch.free & batch.present) for batch, first in batches]
+    absent = [first + np.flatnonzero(batch.free & ~batch.present) for batch, first in batches]
+    return np.concatenate((nothing, *kept)), np.concatenate((nothing, *absent))
 
 
 def _check_values(snapshots: Sequence[TableSnapshot], texts: list[list[str]]) -> tuple[list[Floats], int]:

@@ -15,8 +15,8 @@ from typing import Any
 from vestige.markup import make_table
 
 _DECLARED = {"removal": "as removals", "correction": "as corrections", "rule": "by a rule"}
-_MOST_TAKEN = 0.25
-"""Where lists of a rule take more than this of the records of batches, they could be any choice."""
+_MOST_LISTED = 0.25
+"""Where more records than this are named by what nobody can check, they could be any choice."""
 _NOTED = 0.99
 """If declared records cost less than this of what values are compared by, nothing is said."""
 UNKNOWN = "unknown"
@@ -92,6 +92,7 @@ BLIND_SPOTS = (
     "Words, where neither ids nor arrivals count records: then only the order of records that were seen is known.",
     "Whether a declared list is true. A condition on a column is checked on each row that was seen; a list of ids is "
     "what the firm says, and so is what the column holds.",
+    "What values say that were changed. Those that change without a declared correction are counted.",
     "What is stored beside the table, and what happened before the first snapshot and between two of them.",
     "Whether ids were given in order, or given anew after a choice. Gaps in ids may be there by design.",
     "Whether the snapshots are the table. Take them yourself, or compare their hashes with those that were filed.",
@@ -124,7 +125,8 @@ class DeclaredFacts:
     Attributes:
         kind: "removal", "correction" or "rule".
         name: reason or rule.
-        is_checked: whether the snapshots show which records these are; a list is what the firm says.
+        is_checked: whether the snapshots show which records these are, and hardly any of them is kept; a list is what
+            the firm says.
         records: number of records that it names.
         seen: number of those that some snapshot shows, so that their values are known.
         excused: number of missing positions that it accounts for, without those of declarations before it.
@@ -168,7 +170,7 @@ class TableAudit:
         declared: counts of each declaration.
         excused: number of positions that are missing in some snapshot and belong to declared records.
         missing: number of the other positions that are missing in some snapshot.
-        taken: share of the records of batches that is missing by rules or corrections that nobody can check.
+        listed: share of the records that rules and corrections name which nobody can check, or which are not kept to.
         compared: share that is left of what the test of values compares, without declared records; 1 if none is.
         changed: number of records whose values are not the same in all snapshots, without declared corrections.
         outlived: number of records that were gone while older ones stayed, without declared records.
@@ -194,7 +196,7 @@ class TableAudit:
     declared: tuple[DeclaredFacts, ...]
     excused: int
     missing: int
-    taken: float
+    listed: float
     compared: float
     changed: int
     outlived: int
@@ -255,12 +257,15 @@ class TableAudit:
 
     def _judge_unrejected(self) -> str:
         """The verdict where no test rejects."""
-        if self.numbering in ("ranks", UNKNOWN) or self.taken > _MOST_TAKEN:
+        if self.numbering in ("ranks", UNKNOWN) or self.listed > _MOST_LISTED:
             return INCONCLUSIVE
         if self.missing:
             is_enough = self.batches >= ENOUGH and self.can_see_averages
+        elif self.excused:
+            is_tested = self.can_see_averages or not self.batches
+            is_enough = self.is_ruled and is_tested and len(self.snapshots) >= ENOUGH
         else:
-            is_enough = not self.excused or (self.is_ruled and len(self.snapshots) >= ENOUGH)
+            is_enough = True
         if not is_enough:
             return INCONCLUSIVE
         return BY_RULE if self.is_ruled else NOT_SHOWN
@@ -291,16 +296,16 @@ class TableAudit:
                 "records that are kept say anything. Name a column that counts them, as the id or as the order of "
                 "arrival."
             )
-        elif self.taken > _MOST_TAKEN:
+        elif self.listed > _MOST_LISTED:
             text = (
-                f"Inconclusive: {self._count_excused()}, and lists of a rule name {self.taken:.0%} of the records of "
-                "batches. No test finds more, but such lists could be any choice. Ask for the column that the rule "
-                "looks at, and declare the condition on it."
+                "Inconclusive: rules and corrections that cannot be checked, or are not kept to, name "
+                f"{self.listed:.0%} of the records. No test finds more, but such records could be chosen or changed to "
+                "say anything. Ask for the column that the rule looks at, and declare the condition on it."
             )
         elif not self.missing and not self.excused:
             text = (
                 "Not shown: no record is missing, so no choice of records says anything. The order of rows, digits "
-                "that do not matter and other columns can, and were not tested."
+                "that do not matter, values that are changed and other columns can, and were not tested."
             )
         elif self.verdict == BY_RULE:
             tested = f"no test finds that those that are kept say more (least corrected p = {self._least:.2g})"
@@ -309,7 +314,7 @@ class TableAudit:
                 if self.adjusted
                 else f"Chosen by a declared rule: {self._count_excused()}, and there is no other choice to test."
             )
-        elif not self.missing:
+        elif not self.missing and not self.is_ruled:
             told = (
                 f"Counted as missing, they show nothing (least corrected p = {self._least:.2g}). "
                 if self.adjusted
@@ -336,7 +341,7 @@ class TableAudit:
                 "Not shown: records are missing, but no test finds that those that are kept say anything (least "
                 f"corrected p = {self._least:.2g})."
             )
-        return text + self._explain_price()
+        return text + self._explain_price(is_counted=self._count_excused()[1:] in text)
 
     def _explain_finding(self) -> str:
         """Say what was seen, and no more."""
@@ -372,12 +377,12 @@ class TableAudit:
             f"{'all' if not self.missing else f'{self.excused:,} of'} {total:,} missing records are declared ({listed})"
         )
 
-    def _explain_price(self) -> str:
+    def _explain_price(self, *, is_counted: bool) -> str:
         """What declared records are, unless it was said, and the power that they cost."""
         if not self.declared:
             return ""
         text = ""
-        if self.verdict in (BY_VALUE, NOT_SHOWN, CURATED) or (self.verdict == INCONCLUSIVE and self.missing):
+        if not is_counted:
             text = f" Declared: {self._count_excused()}." if self.excused else " Declared: no missing record."
         if not self.compared:
             return text + " Without declared records, no values are left to compare."

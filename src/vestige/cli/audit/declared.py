@@ -6,6 +6,7 @@ Guarantee: errors name the file and the condition, never an id; held by tests/te
 from __future__ import annotations
 
 import csv
+import io
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,8 @@ from vestige.types import Bools, Floats
 _CONDITION = re.compile(
     r"""\s*(?:"(?P<quoted>[^"]+)"|(?P<plain>[^"].*?))\s*(?P<operator>!=|<=|>=|==?|<|>|\snot\s+in\s|\sin\s)\s*(?P<values>.+)"""
 )
+_JOINED = re.compile(r"\s(and|or)\s.*(!=|[<>=])|&&|\|\|", re.IGNORECASE)
+"""Two conditions in one."""
 _BOOLEANS = ("false", "true")
 _REASON = "reason"
 _MOST_REASONS = 10
@@ -62,6 +65,11 @@ class Condition:
             raise ParameterError(
                 f'--rule {text}: is neither a file nor a condition; write such as "status != cancelled", '
                 '"plan in (paid, trial)" or "amount <= 1000"'
+            )
+        if _JOINED.search(match["values"]):
+            raise ParameterError(
+                f"--rule {text}: is more than one condition; repeat --rule for what must all be met, or use "
+                '"plan in (paid, trial)" for one of several values'
             )
         operator = " ".join(match["operator"].split()).replace("==", "=")
         listed = match["values"].strip()
@@ -176,14 +184,22 @@ def _read_list(kind: Kind, path: str, id_column: str) -> list[DeclaredRecords]:
         ) from None
     except UnicodeError:
         raise SourceError(f"{path}: is not text in UTF-8; save the list as CSV in UTF-8") from None
-    lines = text.splitlines()
-    separator = max(",;\t", key=lines[0].count) if lines else ","
-    rows = [
-        [cell.strip() for cell in row] for row in csv.reader(lines, delimiter=separator) if any(map(str.strip, row))
-    ]
-    header = rows[0] if rows and (id_column in rows[0] or _REASON in map(str.lower, rows[0])) else []
-    names = [name.lower() for name in header]
-    place = header.index(id_column) if id_column in header else 0
+    lines = io.StringIO(text, newline="")
+    first = text[: text.find("\n")]
+    separator = max(",;\t", key=first.count)
+    try:
+        rows = [
+            [cell.strip() for cell in row]
+            for row in csv.reader(lines, delimiter=separator, strict=True)
+            if any(map(str.strip, row))
+        ]
+    except csv.Error:
+        raise SourceError(
+            f"{path}: has a quote that is not closed, or within a cell; write one id in each line, or save it as CSV"
+        ) from None
+    names = [name.lower() for name in rows[0]] if rows else []
+    header = rows[0] if {id_column.lower(), _REASON} & set(names) else []
+    place = names.index(id_column.lower()) if id_column.lower() in names else 0
     other = names.index(_REASON) if _REASON in names else None
     reasons: dict[str, list[str]] = {}
     for row in rows[1:] if header else rows:

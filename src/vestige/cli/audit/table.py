@@ -252,6 +252,9 @@ def _describe_data(found: TableAudit) -> str:
         text += f", {found.excused:,} of them by declared exceptions." if found.declared else "."
     if found.numbering != UNKNOWN:
         text += f" {found.outlived:,} {'other ' if found.declared else ''}records were gone while older ones stayed."
+    for each in found.declared:
+        if each.records and not each.seen and not each.excused:
+            text += f" {each.name} names no record that is seen or missing here; check its column of ids."
     if found.changed:
         text += f" {format_count(found.changed, 'record')} changed their values, without a declared correction."
     if found.returned:
