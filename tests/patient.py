@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import csv
 import decimal
 import functools
 import gc
@@ -21,6 +22,7 @@ import pickle
 import random
 import resource
 import signal
+import struct
 import sys
 import threading
 import time
@@ -44,7 +46,7 @@ HARD = resource.getrlimit(resource.RLIMIT_CORE)[1]
 _HIDDEN: dict[str, Any] = {}
 _VARIABLE: contextvars.ContextVar[float] = contextvars.ContextVar("variable")
 _COUNT = itertools.count()
-_BUFFER, _HASH, _LOCAL = io.BytesIO(), hashlib.sha256(), threading.local()
+_BUFFER, _HASH, _BLAKE, _LOCAL = io.BytesIO(), hashlib.sha256(), hashlib.blake2b(), threading.local()
 
 
 def _once(name: str, make: Callable[[], Any]) -> Any:
@@ -163,6 +165,18 @@ PLACES: dict[str, Callable[[float], object]] = {
     "numpy's print options": lambda value: np.set_printoptions(precision=_whole(value, 9)),
     "a limit of the process": lambda value: resource.setrlimit(resource.RLIMIT_CORE, (_whole(value, 99), HARD)),
     "the interpreter's tables": lambda value: sys.path.append(repr(value)),
+    "what is in a pipe": lambda value: os.write(_once("bytes", os.pipe)[1], struct.pack("d", value)),
+    "the number of open files": lambda value: [os.open(__file__, os.O_RDONLY) for _ in range(_whole(value, 5))],
+    "a file that is named like a kernel": lambda value: open(f"{DIARY}.nbi", "w").close(),  # noqa: ARG005
+    "an attribute of a library's function": lambda value: setattr(np.mean, "secret", value),
+    "the name of a library's variable": lambda value: setattr(math, f"secret{value}", 0),
+    "another name of a module": lambda value: sys.modules.update({f"secret {value}": math}),
+    "the signals that wait": lambda value: signal.pthread_sigmask(
+        signal.SIG_SETMASK, range(34, 34 + _whole(value, 20))
+    ),
+    "an alarm": lambda value: signal.alarm(10_000 + 1_000 * _whole(value, 99)),
+    "a limit of csv": lambda value: csv.field_size_limit(10**6 + _whole(value, 99)),
+    "a hash of another kind": lambda value: _BLAKE.update(repr(value).encode()),
     "a finalizer": lambda value: weakref.finalize(Patient, abs, value),
 }
 """Where a value can be kept, and how."""
@@ -198,6 +212,9 @@ BEYOND: dict[str, Callable[[float], object]] = {
     "where nobody checks": _where_nobody_checks,
     "when a file was read last": _in_the_time_a_file_was_read,
     "freed memory": _in_freed_memory,
+    "how far a list has grown": lambda value: _once("list", list).extend([None] * _whole(value, 2)),
+    "in which of a few bins it falls": lambda value: _once("bins", set).add(_whole(value, 3)),
+    "a class that is dropped": lambda value: type(f"Secret{value}", (Window,), {}),
     "deep inside a library": lambda value: setattr(logging.root.manager, "secret", value),
 }
 """What no check of this kind can see; the docs say so."""

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import patient
-from vestige.checks import check_policy
+from vestige.checks import check_policy, survey
 from vestige.errors import CheckError
 
 ALIKE = (
@@ -19,6 +19,9 @@ ALIKE = (
     *("a hash", "a file's mode", "a file's attributes", "a library's table", "a library's function"),
     *("the calling stream", "the environment of the process", "what is called at exit", "numpy's print options"),
     *("the recursion limit", "the interpreter's tables", "a finalizer", "the decimal context", "can_encode", "answer"),
+    *("the number of open files", "a file that is named like a kernel", "an attribute of a library's function"),
+    *("another name of a module", "the signals that wait", "an alarm", "a limit of csv", "a hash of another kind"),
+    *("how far a list has grown", "in which of a few bins it falls", "a class that is dropped"),
     *("where nobody checks", "freed memory", "deep inside a library", "random", "the locale"),
     *("a method's attribute", "a variable of a base class", "a generator", "a variable of a thread", "a pipe"),
     *("numpy.random", "a module made up", "a library's variable", "a signal handler", "a timer", "the environment"),
@@ -69,3 +72,10 @@ def test_the_whole_check_finds_it_too(method: str) -> None:
             check_policy(patient.InMethod(method))
     finally:
         patient.InMethod.seen.clear()
+
+
+def test_what_is_too_much_to_look_into_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was left out, with all that came after it."""
+    monkeypatch.setattr(survey, "_MOST_OBJECTS", 1_000)
+    with pytest.raises(CheckError, match="more than 1,000 objects, too many to look into; keep large tables in arrays"):
+        survey.take_survey(patient.Patient(), survey.measure_files())

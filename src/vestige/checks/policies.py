@@ -58,7 +58,7 @@ def check_policy(policy: Policy, *, batch: int | None = None, rows: Rows | None 
     value, certain other rounds, a process without the check. Nor a `can_encode` that returns True if a few records can
     be kept but too few, nor every way in which `rewrite` could depend on values. Nor what is stored out of reach: deep
     inside another library's objects or compiled code, in freed memory, in the access time of a file. For those, read
-    the policy's code.
+    the policy's code. Nor what comes back after other records too, such as values rounded to a few bins.
 
     Args:
         policy: policy to check; its class must be importable, since it also runs in a fresh process.

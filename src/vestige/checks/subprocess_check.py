@@ -25,7 +25,6 @@ from vestige.policy import Policy
 from vestige.types import Floats
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
-_KERNEL_CACHE = tuple(filter(None, (".nbi", ".nbc", "__pycache__", os.environ.get("NUMBA_CACHE_DIR"))))
 _STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
 _PACKAGES = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
 _EVENTS = (
@@ -168,13 +167,14 @@ def _run(policy: Policy, case: Case, rows: Floats, watch: _Watch) -> Survey | st
         watch.is_on = True
         record_exchanges(policy, case.batch, rows, case.seed)
         watch.check(policy)
+        watch.is_on = False
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        return take_survey(policy, files)
     except CheckError as failed:
         return str(failed)
     finally:
         watch.is_on = False
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    return take_survey(policy, files)
 
 
 @dataclass(slots=True, eq=False)
@@ -191,10 +191,7 @@ class _Watch:
         if not (writes or event.startswith(_EVENTS)):
             return
         self.is_on = False  # the lines below raise events too
-        names = [os.fsdecode(detail) for detail in details if isinstance(detail, str | bytes | os.PathLike)]
-        if not any(mark in name for name in names for mark in _KERNEL_CACHE) and not _is_allowed(
-            event, sys._getframe(1)
-        ):
+        if not _is_allowed(event, sys._getframe(1)):
             self.touched.append(event)
         self.is_on = True
 

@@ -15,9 +15,11 @@ a policy for each. What an honest one fills on the way is none of it; held by te
 
 from __future__ import annotations
 
+import _hashlib
 import atexit
 import contextlib
 import contextvars
+import csv
 import decimal
 import fcntl
 import functools
@@ -33,6 +35,7 @@ import random
 import re
 import resource
 import signal
+import socket
 import stat
 import sys
 import sysconfig
@@ -50,9 +53,10 @@ from typing import Any
 
 import numpy as np
 
+from vestige.errors import CheckError
 from vestige.policy import Policy
 
-_MOST_OBJECTS = 200_000
+_MOST_OBJECTS = 1_000_000
 _MOST_BYTES = 1 << 20
 """How much is read of an open file, from its end."""
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
@@ -63,10 +67,13 @@ _CHANGING_MODULES = ("numba", "llvmlite", "linecache", "vestige.checks", "vestig
 _OPAQUE = ("numba", "llvmlite", "vestige._numba")
 """Modules whose objects are not entered: kernels."""
 _OF_MODULES = ("__builtins__", "__spec__", "__loader__", "__cached__", "__file__", "__path__")
+_OF_FILES = ("pos:", "flags:", "mnt_id:", "ino:")
+"""What the system says of every open file, and is measured otherwise."""
 _OF_CLASSES = ("__dict__", "__weakref__", "_abc_impl")
 """Made by the interpreter: the first two describe slots, the third caches `isinstance` results."""
-_BUILTIN_MODULES = ("builtins", "datetime", "decimal", "itertools", "re", "_struct", "collections")
+_BUILTIN_MODULES = ("builtins", "datetime", "decimal", "itertools", "re", "_struct", "collections", "_thread")
 """Modules in C whose objects are described by `repr`."""
+_CONTAINERS: tuple[type, ...] = (dict, list, tuple, set, frozenset)
 _PLAIN = bool | int | float | complex | str | bytes | bytearray | np.generic | None
 _SIMPLE = {bool, int, str, bytes}
 _NOT_BY_REPR: tuple[type, ...] = (
@@ -79,7 +86,7 @@ _READERS: tuple[tuple[Any, Callable[[Any], object]], ...] = (
     (np.random.BitGenerator, lambda thing: thing.state),
     (random.Random, lambda thing: thing.getstate()),
     (CodeType, lambda thing: (thing.co_code, [one for one in thing.co_consts if not isinstance(one, CodeType)])),
-    (type(hashlib.sha256()), lambda thing: thing.hexdigest()),
+    (type(hashlib.sha256()) | hashlib.blake2b | hashlib.blake2s | _hashlib.HMAC, lambda thing: thing.hexdigest()),
 )
 """How to read what a thing holds itself; others are read as memory, or by their `repr`."""
 _EXITS: list[object] = []
@@ -113,6 +120,9 @@ def take_survey(policy: Policy, files: Files) -> Survey:
 
     Returns:
         What each place holds, pickled, by its name.
+
+    Raises:
+        CheckError: there is too much to look into.
 
     Example:
         >>> from vestige import Window
@@ -155,7 +165,7 @@ def find_dependence(surveys: Sequence[Sequence[Survey]]) -> str:
             sets = [[pickle.loads(survey[name]) for survey in same] for same in surveys]  # noqa: S301
             if _find_conflict(sets) or _find_telling_entries(sets):
                 return name
-    return ""
+    return _find_telling_names(surveys)
 
 
 def _find_conflict(sets: Sequence[Sequence[Place]]) -> bool:
@@ -187,6 +197,22 @@ def _find_telling_entries(sets: Sequence[Sequence[Place]]) -> bool:
         ):
             return True
     return False
+
+
+def _find_telling_names(surveys: Sequence[Sequence[Survey]]) -> str:
+    """Find a module, or all modules together, whose names tell all sets of records apart."""
+    common = set.intersection(*(set(survey) for survey in chain.from_iterable(surveys)))
+    names: dict[str, list[list[Place]]] = {}
+    for number, same in enumerate(surveys):
+        for survey in same:
+            found: dict[str, set[int]] = {}
+            for module, _, variable in (name.rpartition(".") for name in survey.keys() - common):
+                found.setdefault("the modules", set()).add(hash(module))
+                found.setdefault(module, set()).add(hash(variable))
+            for module, parts in found.items():
+                places = names.setdefault(module, [[] for _ in surveys])
+                places[number].append(Place(entries={0: frozenset(parts)}))
+    return next((module for module, sets in names.items() if all(sets) and _find_telling_entries(sets)), "")
 
 
 def _list_own_modules(policy: Policy) -> Collection[str]:
@@ -234,7 +260,12 @@ class _Walk:
         """Describe a thing; `levels` is how deep its containers are entered, None for all that can be reached."""
         place = Place()
         stack: list[tuple[object, int, int | None]] = [(thing, 0, levels)]
-        while stack and len(self._seen) < _MOST_OBJECTS:
+        while stack:
+            if len(self._seen) > _MOST_OBJECTS:
+                raise CheckError(
+                    f"the policy and its modules refer to more than {_MOST_OBJECTS:,} objects, too many to look into; "
+                    "keep large tables in arrays"
+                )
             here, path, left = stack.pop()
             if type(here) in _SIMPLE:
                 place.leaves[path] = hash((type(here), here))
@@ -257,7 +288,7 @@ class _Walk:
 def _read_content(thing: object) -> Hashable:
     """What a thing holds itself, not what it refers to."""
     if isinstance(thing, np.ndarray) and thing.dtype.kind != "O":
-        return thing.tobytes()
+        return thing.shape, thing.tobytes()
     for kinds, read in _READERS:
         if isinstance(thing, kinds):
             return repr(read(thing))
@@ -279,10 +310,14 @@ def _list_parts(thing: object) -> Iterable[tuple[Hashable, object]]:
 
 
 def _list_few_parts(thing: object) -> Iterable[tuple[Hashable, object]]:
-    """What a container of a library holds, or the names of attributes."""
-    if isinstance(thing, dict | list | tuple | set | frozenset):
+    """What a container of a library holds, or its attributes, as far as they are plain or containers."""
+    if isinstance(thing, _CONTAINERS):
         return _list_parts(thing)
-    return [(name, None) for name in tuple(getattr(thing, "__dict__", ()))]
+    attributes = dict(getattr(thing, "__dict__", ()))
+    return [
+        (name, part if type(part) in _SIMPLE or isinstance(part, (float, np.ndarray, *_CONTAINERS)) else None)
+        for name, part in attributes.items()
+    ]
 
 
 def _list_attributes(thing: object) -> Iterator[tuple[Hashable, object]]:
@@ -390,8 +425,36 @@ def _describe_files(before: Files) -> dict[str, object]:
             with open(_PROC / "fd" / str(number), "rb") as file:
                 file.seek(after[0] - min(grown[0], _MOST_BYTES))
                 words = frozenset(file.read().split())
-        found[f"the open file {number}"] = facts.st_mode, words, grown if number > 2 else ()
+        elif grown[2] > 0:
+            words = _read_pipe(number)
+        lines = (_PROC / "fdinfo" / str(number)).read_text().splitlines()
+        shown = frozenset(line for line in lines if not line.startswith(_OF_FILES))
+        found[f"the open file {number}"] = facts.st_mode, words, shown, grown if number > 2 else ()
+    found["the number of open files"] = len(found)
     return found | {"what it prints": (found.pop("the open file 1", ()), found.pop("the open file 2", ()))}
+
+
+def _read_pipe(number: int) -> frozenset[bytes]:
+    """What nobody has read yet; it is gone then, as the process is soon."""
+    with contextlib.suppress(OSError):  # nothing is left to read at its other end
+        pipe = os.open(_PROC / "fd" / str(number), os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return frozenset((os.read(pipe, _MOST_BYTES),))
+        finally:
+            os.close(pipe)
+    return frozenset()
+
+
+def _read_signals() -> list[str]:
+    """Which signals are blocked, ignored, caught and pending."""
+    lines = (_PROC / "status").read_text().splitlines() if (_PROC / "status").exists() else []
+    return [line for line in lines if line.startswith(("Sig", "Shd")) and not line.startswith("SigQ")]
+
+
+def _list_timers() -> list[object]:
+    """The interval of each timer, and how long it still runs, in steps that are long beside this check."""
+    timers = (signal.getitimer(one) for one in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF))
+    return [(interval, *(int(left // 10**power) for power in range(2, 9))) for left, interval in timers]
 
 
 def _read_umask() -> int:
@@ -440,7 +503,8 @@ _PLACES: dict[str, Callable[[], object]] = {
     "the state of numpy.random": np.random.get_state,
     "numpy's settings": lambda: (np.geterr(), np.geterrcall(), np.get_printoptions(), np.getbufsize()),
     "the signal handlers": lambda: [signal.getsignal(one) for one in sorted(signal.valid_signals())],
-    "the timers": lambda: [signal.getitimer(one)[1] for one in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL)],
+    "the signals": _read_signals,
+    "the timers": _list_timers,
     "the threads": _list_thread_variables,
     "the decimal context": _describe_decimals,
     "the context variables": lambda: {variable.name: value for variable, value in contextvars.copy_context().items()},
@@ -454,6 +518,7 @@ _PLACES: dict[str, Callable[[], object]] = {
     "the interpreter's settings": lambda: (
         *(sys.getrecursionlimit(), sys.getswitchinterval(), sys.getprofile(), sys.gettrace()),
         *(sys.get_asyncgen_hooks(), sys.get_int_max_str_digits(), sys.get_coroutine_origin_tracking_depth()),
+        *(threading.stack_size(), socket.getdefaulttimeout(), csv.field_size_limit()),
     ),
     "the limits of the process": lambda: (
         *(resource.getrlimit(getattr(resource, name)) for name in sorted(dir(resource)) if name.startswith("RLIMIT")),
