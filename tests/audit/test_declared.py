@@ -18,7 +18,6 @@ from vestige import Mean
 from vestige.audit import DeclaredRecords, TableAudit, TableSnapshot, audit_table
 from vestige.audit.declared import Kind
 from vestige.audit.numbering import find_missing
-from vestige.audit.table_result import TableTest
 from vestige.errors import ParameterError
 from vestige.types import Bools, Floats, Ints
 
@@ -282,15 +281,11 @@ def test_the_first_declaration_that_names_a_record_counts() -> None:
 
 def test_verdicts_follow_from_what_rejects(written: Table) -> None:
     found = audit_table(written.snapshots, declared=[DeclaredRecords("rule", [1])], trials=99)
-    whole = replace(found, tests=(), missing=0, excused=9, declared=(replace(found.declared[0], excused=9),), batches=0)
+    whole = replace(found, tests=(), missing=0, excused=9, declared=(replace(found.declared[0], excused=9),))
     assert whole.verdict == "chosen by a declared rule"
     assert "there is no other choice to test" in whole.explain()
     few = replace(whole, snapshots=whole.snapshots[:7])
     assert few.verdict == "inconclusive", "too few snapshots"
-    blind = replace(whole, batches=8, tests=(TableTest("words", 0.5), TableTest("averages", None)))
-    assert (blind.verdict, blind.batches > 0) == ("inconclusive", True)
-    assert "averages could not be tested" in blind.explain()
-    assert replace(blind, batches=0).verdict == "chosen by a declared rule", "whole batches have no choice"
 
 
 @pytest.mark.parametrize(
