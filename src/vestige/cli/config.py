@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from vestige.errors import ParameterError
 from vestige.validation import show_value
@@ -133,6 +134,20 @@ def find_files(ctx: click.Context) -> tuple[str, tuple[str, ...]]:
         return str(file), ()
     texts = [named] if isinstance(named, str) else named if isinstance(named, list) else []
     return str(file), tuple(_resolve(file, text) for text in texts if isinstance(text, str))
+
+
+def is_on_command_line(ctx: click.Context, name: str) -> bool:
+    """Tell whether an option was given on the command line itself, not in a file.
+
+    Args:
+        ctx: the context of the command.
+        name: name of the option's parameter.
+
+    Returns:
+        Whether it was.
+    """
+    is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return is_given and name.replace("_", "-") not in ctx.meta.get(_META, ("", ()))[1]
 
 
 def describe_use(ctx: click.Context) -> str:

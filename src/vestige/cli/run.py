@@ -16,7 +16,7 @@ import click
 from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer
 from vestige.cli.categories import explain_text, find_undeclared
-from vestige.cli.config import config_option, describe_use, name_origins
+from vestige.cli.config import config_option, describe_use, is_on_command_line, name_origins
 from vestige.cli.group import command, parse_duration
 from vestige.cli.keyed_answers import KeyedAnswers
 from vestige.cli.noise_options import (
@@ -28,7 +28,7 @@ from vestige.cli.noise_options import (
     window_option,
 )
 from vestige.cli.output import format_count, say, show_record_progress, warn
-from vestige.cli.run_options import AnySource, RunOptions
+from vestige.cli.run_options import DIALECT, AnySource, RunOptions
 from vestige.cli.run_report import (
     Answers,
     check_late,
@@ -41,10 +41,10 @@ from vestige.cli.run_report import (
     show_answers,
 )
 from vestige.cli.signals import catch_signals, end_by_signal
-from vestige.cli.store_options import key_option, keyring_option
+from vestige.cli.store_options import StoreOptions, key_option, keyring_option
 from vestige.cli.store_terms import check_keyed, complete_options
 from vestige.cli.summary import check_strict
-from vestige.errors import NoAnswerError, SourceError
+from vestige.errors import NoAnswerError, SourceError, StoreError
 from vestige.ingest import Ingest, StreamNames
 from vestige.ingest.condition import count_overdue
 from vestige.ingest.names import check_hashed, hash_key
@@ -54,9 +54,10 @@ from vestige.policy import Policy
 from vestige.random.generators import make_generator
 from vestige.random.keys import AuditSeed
 from vestige.sources import FileSource, IfReplaced
+from vestige.sources.identity import find_name
 from vestige.sources.listing import list_files, split_by_time
-from vestige.sources.protocol import Unit
-from vestige.sources.resumption import has_new_rows
+from vestige.sources.protocol import IfMoved, Unit
+from vestige.sources.resumption import find_progress, has_new_rows, recall_dialect
 from vestige.store import Store
 from vestige.stream import Stream
 from vestige.times import format_duration, wall_clock
@@ -176,6 +177,14 @@ _SMALL = 1 << 20
     "row that was taken.",
 )
 @click.option(
+    "--if-moved",
+    type=click.Choice(get_args(IfMoved)),
+    default="refuse",
+    show_default=True,
+    help="What to do if SOURCE may be a file that was read before at another place, and no held row tells. same: it is "
+    "that file; continue after the last row that was taken. new: it is another one; count it from its first row.",
+)
+@click.option(
     "--query",
     metavar="SELECT",
     help="Query whose rows to read, if SOURCE is a database; other options name its columns.",
@@ -275,7 +284,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     completed, from_store = complete_options(ctx, given)
     for used in filter(None, (describe_use(ctx), from_store)):
         warn(used)
-    options = RunOptions(**completed)
+    options = RunOptions(**completed, recalled=tuple(part for part in DIALECT if not is_on_command_line(ctx, part)))
     with name_origins(ctx):
         options.check()
         paths = list_files(options.sources)
@@ -287,7 +296,7 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     if not isinstance(sources[0], FileSource):
         sources[0].check()
     elif sources[0].resumable:
-        _check_begin(sources[0], kept, options.path)
+        _check_begin(sources[0], kept, options)
     if sum(source.size or _SMALL for source in sources) >= _SMALL:
         _load_kernels(policy, kept)
     started = time.perf_counter()
@@ -329,7 +338,9 @@ def _ingest(options: RunOptions, sources: Sequence[AnySource], policy: Policy) -
             options.lateness,
             warn=warn,
             is_stopped=lambda: bool(caught),
+            if_moved=options.if_moved,
         )
+        ingest.settle_moves(sources)
         files = [source for source in sources if isinstance(source, FileSource)]
         _run_each(ingest, sources if len(sources) == 1 else _order_sources(ingest, files))
         if caught:
@@ -367,6 +378,8 @@ def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileS
         history = ingest.make_history()
         new = [source for source in sources if has_new_rows(source, history)]
     known = [source for source in sources if source not in new]
+    if ingest.store is not None:
+        new = [recall_dialect(source, find_progress(source, history)[1].identity) for source in new]
     timed = bool(new) and new[0].time is not None
     ordered, last = split_by_time(new) if timed else (tuple(new), ())
     order = f"first times in {new[0].time}" if timed else "names"
@@ -440,13 +453,23 @@ def _report(
         print_notes(ingest, options.lateness, work["files"])
 
 
-def _check_begin(source: FileSource, kept: NamedPolicy, path: str | None) -> None:
-    """Raise an error if the first rows of a file cannot be read."""
+def _check_begin(source: FileSource, kept: NamedPolicy, options: RunOptions) -> None:
+    """Raise an error if the first rows of a file cannot be read, unless a store may remember another dialect of it."""
     try:
         next(source.blocks(), None)
     except SourceError as problem:
-        taken = "" if path is None else "; nothing was taken"
+        taken = "" if options.store is None else "; nothing was taken"
+        if options.store is not None and source.recalled and _is_known(options.store, source.path):
+            return
         raise SourceError(f"{problem}{explain_text(source, kept)}{taken}") from None
+
+
+def _is_known(store: StoreOptions, path: str) -> bool:
+    """Whether a store has read a file before."""
+    try:
+        return find_name(path, known := store.open_reader().sources()) in known
+    except (StoreError, OSError):
+        return False
 
 
 def _load_kernels(policy: Policy, kept: NamedPolicy) -> None:

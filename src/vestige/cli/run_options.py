@@ -19,6 +19,7 @@ from vestige.policies.metrics import METRICS
 from vestige.sources import FileSource, IfReplaced
 from vestige.sources.dialect import SEPARATORS, Dialect
 from vestige.sources.listing import is_address
+from vestige.sources.protocol import IfMoved
 from vestige.sources.query import QuerySource
 from vestige.sources.query.source import SETTLE
 from vestige.sources.redis import RedisSource
@@ -26,6 +27,8 @@ from vestige.sources.redis.address import RedisAddress
 from vestige.store.address import show_address
 from vestige.store.postgres.address import Address
 
+DIALECT = ("separator", "decimal", "encoding")
+"""The options of the dialect."""
 AnySource = FileSource | RedisSource | QuerySource
 """What a run reads."""
 
@@ -43,6 +46,7 @@ class RunOptions(Definition):
         key: file with the key that subjects are hashed with.
         keyring: address of the keyring that the store is sealed with.
         if_replaced: what to do with a source that was replaced.
+        if_moved: what to do with a source that may be one that was read before at another place.
         query: query whose rows to read.
         cursor: column that orders the rows of the query.
         settle: how long rows of a query wait for others that come before them.
@@ -50,9 +54,10 @@ class RunOptions(Definition):
         trim: whether to remove entries of a queue that are committed.
         strict: whether an answer that is not all-time is an error.
         machine: whether to print JSON.
+        recalled: options of the dialect that are not on the command line, where what the store remembers comes first.
     """
 
-    remembered: ClassVar[tuple[str, ...]] = (*Definition.remembered, "separator", "decimal", "encoding")
+    remembered: ClassVar[tuple[str, ...]] = (*Definition.remembered, *DIALECT)
 
     sources: tuple[str, ...]
     separator: str | None
@@ -62,6 +67,7 @@ class RunOptions(Definition):
     key: str | None
     keyring: str | None
     if_replaced: IfReplaced
+    if_moved: IfMoved
     query: str | None
     cursor: str | None
     settle: timedelta | None
@@ -69,11 +75,12 @@ class RunOptions(Definition):
     trim: bool
     strict: bool
     machine: bool
+    recalled: tuple[str, ...] = ()
 
     @property
     def dialect(self) -> Dialect:
         """The dialect of the files."""
-        given = {name: getattr(self, name) for name in ("separator", "decimal", "encoding")}
+        given = {name: getattr(self, name) for name in DIALECT}
         told = {name: value for name, value in given.items() if value is not None}
         if "separator" in told:
             told["separator"] = SEPARATORS.get(told["separator"], told["separator"])
@@ -146,6 +153,7 @@ class RunOptions(Definition):
             keep_missing=self.kind == METRICS,
             categories=categories or {},
             dialect=self.dialect,
+            recalled=self.recalled,
         )
 
     def _make_remote(self, address: str, categories: Mapping[str, Sequence[str]]) -> AnySource:

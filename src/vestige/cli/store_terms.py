@@ -28,7 +28,7 @@ from vestige.times import format_duration
 _LIMITS = ("retention", "notice", "max_age")
 _KEPT = ("columns", "metrics")
 _BESIDE = {*_LIMITS, *RunOptions.remembered, "sources", "time_column", "subject", "by", "hash_keys", "path", "name"}
-_BESIDE |= {"key", "keyring", "if_replaced", "seed", "strict", "machine"}
+_BESIDE |= {"key", "keyring", "if_replaced", "if_moved", "seed", "strict", "machine"}
 _BESIDE |= {"query", "cursor", "settle", "follow", "trim"}
 """Options that do not say which statistic is kept, so that they may be given beside that of a store."""
 

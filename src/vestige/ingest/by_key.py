@@ -29,6 +29,7 @@ from vestige.sources import Block, Resumption, Source
 from vestige.sources.block import Texts
 from vestige.sources.held import HeldRows
 from vestige.sources.protocol import SourcePositions
+from vestige.sources.relocation import Move
 from vestige.store import Store
 from vestige.types import Bools, Ints, Times
 
@@ -115,6 +116,22 @@ class StreamsByKey:
         numbers, good = np.full(len(keys), -1), ~np.isin(keys, bad)
         numbers[good] = self.streams.find_numbers(self.names.find_names(keys[good]))
         return numbers
+
+    def move_sources(self, moves: Mapping[str, Move]) -> None:
+        """Go on with sources that moved.
+
+        Args:
+            moves: what moved, by the names of the sources from now on.
+        """
+        positions, names = self._positions, {move.name: name for name, move in moves.items()}
+        for source in moves.keys() & positions.shared.keys() - names.keys():
+            slot = positions.shared[source].slot
+            for number in np.unique(self.streams.find_records(slot)[-1]).tolist():
+                self.streams.renumber(self.streams._names[number], {slot: 0})
+        positions.rename(names)
+        for name, move in moves.items():
+            positions.move(name, move.renew)
+        self.flush()
 
     def begin(self, source: Source, resumption: Resumption | None) -> None:
         """Begin to read a source.

@@ -8,7 +8,7 @@ tests/store/test_crashes.py and tests/ingest/test_ingest.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -19,8 +19,9 @@ from vestige.ingest.names import StreamNames
 from vestige.ingest.single import SingleStream
 from vestige.ingest.trouble import Trouble
 from vestige.keyed import KeyedStreams
-from vestige.sources import Block, History, IfReplaced, Resumption, Source
-from vestige.sources.protocol import KEEP_NUMBERS
+from vestige.sources import Block, FileSource, History, IfReplaced, Resumption, Source
+from vestige.sources.protocol import KEEP_NUMBERS, IfMoved
+from vestige.sources.relocation import find_moves
 from vestige.store import Store
 from vestige.stream import Stream
 
@@ -38,6 +39,7 @@ class Ingest:
         names: which stream a row goes to.
         store: where the streams are kept, if anywhere.
         if_replaced: what to do with a source that is not the one that was read before under its name.
+        if_moved: what to do with a source that may be one that was read before at another place.
         max_age: maximum age of a record in the streams; see `Stream`.
         lateness: how late rows may be; see `Stream`.
         warn: function that shows a message to the user at once.
@@ -82,6 +84,8 @@ class Ingest:
     known: int = 0
     grown: int = 0
     requests: Mapping[str, str] = field(default_factory=dict)
+    if_moved: IfMoved = "refuse"
+    _settled: set[str] = field(default_factory=set)
     _target: SingleStream | StreamsByKey = field(init=False)
     _maintenance: Maintenance = field(init=False)
 
@@ -135,6 +139,8 @@ class Ingest:
         """
         taken, maintenance, target = self.taken, self._maintenance, self._target
         self.requests = maintenance.requests
+        if self.source.name not in self._settled:
+            self.settle_moves([self.source])
         is_waiting, resumption = self.source.waits, self._resume()
         source = self.source if resumption is None else resumption.source
         is_whole = resumption is not None and resumption.is_whole
@@ -161,6 +167,20 @@ class Ingest:
             target.mark_whole()
         if self.store is not None:
             maintenance.confirm(self.store)
+
+    def settle_moves(self, sources: Sequence[Source]) -> None:
+        """Find the files that were read before at other places, and go on with them; `run` does that for a single one.
+
+        Args:
+            sources: all sources of the run.
+
+        Raises:
+            SourceError: a file may be one that was read before, and nothing that is held tells.
+        """
+        self._settled.update(source.name for source in sources)
+        files = [source for source in sources if isinstance(source, FileSource) and source.resumable]
+        if self.store is not None and files and (moves := find_moves(files, self.make_history())):
+            self._target.move_sources(moves)
 
     def follow(self, source: Source) -> None:
         """Continue with another source, which `run` then reads; the counts go on.
@@ -190,6 +210,7 @@ class Ingest:
             self.names.by,
             self.if_replaced,
             self.warn,
+            self.if_moved,
         )
 
     def _resume(self) -> Resumption | None:

@@ -7,7 +7,7 @@ tests/store/test_crashes.py and tests/ingest/test_ingest.py.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import overload
@@ -22,6 +22,7 @@ from vestige.ingest.trouble import Trouble
 from vestige.sources import Block, Resumption, Source
 from vestige.sources.held import HeldRows
 from vestige.sources.protocol import SourcePositions
+from vestige.sources.relocation import Move
 from vestige.store import Store
 from vestige.stream import Stream
 from vestige.types import Ints, Times
@@ -92,6 +93,17 @@ class SingleStream:
             The records.
         """
         return HeldRows.collect([("", self.stream.find_records(source))], self.stream._read_rows)
+
+    def move_sources(self, moves: Mapping[str, Move]) -> None:
+        """Go on with sources that moved.
+
+        Args:
+            moves: what moved, by the names of the sources from now on.
+        """
+        self.stream.rename_sources({move.name: name for name, move in moves.items()})
+        for name, move in moves.items():
+            self.stream.move_source(name, move.renew(self.stream.position(name).value))
+        self.flush()
 
     def begin(self, source: Source, resumption: Resumption | None) -> None:
         """Begin to read a source.

@@ -31,7 +31,7 @@ class KeyedPositions:
     Attributes:
         shared: position of each source, by its name.
         own: positions of streams that differ from it, by the name of the source and by that of the stream.
-        changed_sources: sources whose shared position is not saved yet.
+        changed_sources: sources whose shared position is not saved yet, or is gone and still saved.
         changed_streams: names of streams whose own positions are not saved yet.
 
     Example:
@@ -147,6 +147,28 @@ class KeyedPositions:
         for name, position in self.own.get(source, {}).items():
             self.set_own(source, name, renew(position) if position else position)
 
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Give sources other names; what was read under a new name is forgotten.
+
+        Args:
+            names: the new names, by the names that the sources were read under.
+
+        Example:
+            >>> positions = KeyedPositions()
+            >>> positions.read("visits.csv", len).note(b"..")
+            >>> positions.rename({"visits.csv": "old/visits.csv"})
+            >>> positions.find("old/visits.csv", "DE"), sorted(positions.changed_sources)
+            (b'..', ['old/visits.csv', 'visits.csv'])
+        """
+        before = self.shared
+        kept = [source for source in before if source in names or source not in names.values()]
+        for source in self.own.keys() & (names.keys() | set(names.values())):
+            self.changed_streams.update(self.own[source])
+        self.shared = {names.get(source, source): before[source] for source in kept}
+        self.own = {names.get(source, source): self.own[source] for source in kept if source in self.own}
+        changed = before.keys() | self.shared.keys()
+        self.changed_sources |= {source for source in changed if before.get(source) != self.shared.get(source)}
+
     def set_own(self, source: str, name: str, position: bytes) -> None:
         """Give a stream a position of its own.
 
@@ -186,7 +208,10 @@ class KeyedPositions:
             stored: what was read from the store.
         """
         unknown = {source: at for source, at in self.shared.items() if source not in stored.shared}
-        self.shared, self.own = {**stored.shared, **unknown}, stored.own
+        gone = self.changed_sources - self.shared.keys()
+        stored.changed_sources |= gone & stored.shared.keys()
+        known = {source: at for source, at in stored.shared.items() if source not in gone}
+        self.shared, self.own = {**known, **unknown}, stored.own
         self.changed_sources, self.changed_streams = stored.changed_sources | unknown.keys(), stored.changed_streams
 
     def mark_saved(self) -> None:

@@ -449,7 +449,7 @@ class FamilyStorage:
                 added.append(pairs[1])
             tables.change_subjects(join_pairs(gone), join_pairs(added))
             for source in positions.changed_sources:
-                tables.write_shared(family, source, positions.shared[source])
+                tables.write_shared(family, source, positions.shared.get(source))
         for members in written:
             directory.note_stored(members)
         directory.dirty[:] = False

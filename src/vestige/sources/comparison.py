@@ -6,13 +6,14 @@ Guarantee: a row that is still held and has changed is found; held by tests/inge
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from vestige.sources.block import Block
 from vestige.sources.held import HeldRows
-from vestige.types import Bools, Ints
+from vestige.types import Bools, Floats, Ints, Times
 
 
 class RowComparison:
@@ -75,6 +76,36 @@ class RowComparison:
         if block.keys is not None and block.codes is not None:
             same &= held.find_streams(block.keys)[block.codes[at]] == held.streams[chosen]
         return same
+
+
+def measure_presence(held: HeldRows, blocks: Iterable[Block]) -> float:
+    """Measure which share of held records are rows of a source, at whatever places.
+
+    Args:
+        held: the records.
+        blocks: the source from its first row on.
+
+    Returns:
+        The share, by values and times.
+    """
+    left, columns = None, held.values
+    total = present = 0
+    for block in blocks:
+        times = None if block.times is None else block.times
+        if left is None:
+            left = Counter(_pack(columns, None if times is None else held.times))
+            total = left.total()
+        rows = set(_pack(held.read(block.select_rows(np.arange(len(block.numbers)))), times))
+        for row in left.keys() & rows:
+            present += left.pop(row)
+    return present / max(total, 1)
+
+
+def _pack(values: Floats, times: Times | None) -> list[bytes]:
+    """Each row as bytes; equal rows give equal ones."""
+    plain = np.where(np.isnan(values), np.nan, values + 0.0)
+    parts = [plain] if times is None else [plain, times.astype("M8[us]").view(np.float64)[:, np.newaxis]]
+    return [row.tobytes() for row in np.hstack(parts)]
 
 
 UNCHECKED = "so whether the file was replaced could not be checked"

@@ -20,6 +20,20 @@ _WIDE = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
 _ESCAPES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "charmap")
 """What Python has for its own use; no file is written in it."""
 _PROBE = '\r\n ,;\t{}"0'
+# fmt: off
+_CODED = (
+    "utf-8", "cp1252", "iso8859-1", "utf-16", "utf-16-be", "utf-16-le", "utf-32", "utf-32-be", "utf-32-le", "utf-7",
+    "ascii", "big5", "big5hkscs", "cp1125", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257",
+    "cp1258", "cp437", "cp775", "cp850", "cp852", "cp855", "cp857", "cp858", "cp860", "cp861", "cp862", "cp863",
+    "cp864", "cp865", "cp866", "cp869", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp", "euc_kr",
+    "gb18030", "gb2312", "gbk", "hp-roman8", "hz", "iso2022_jp", "iso2022_jp_1", "iso2022_jp_2", "iso2022_jp_2004",
+    "iso2022_jp_3", "iso2022_jp_ext", "iso2022_kr", "iso8859-10", "iso8859-11", "iso8859-13", "iso8859-14",
+    "iso8859-15", "iso8859-16", "iso8859-2", "iso8859-3", "iso8859-4", "iso8859-5", "iso8859-6", "iso8859-7",
+    "iso8859-8", "iso8859-9", "johab", "koi8-r", "kz1048", "mac-cyrillic", "mac-greek", "mac-iceland", "mac-latin2",
+    "mac-roman", "mac-turkish", "ptcp154", "shift_jis", "shift_jis_2004", "shift_jisx0213", "tis-620",
+)
+# fmt: on
+"""Encodings by the numbers that stand for them in stores, so that new ones come last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +73,50 @@ class Dialect:
         if self.decimal not in (".", ","):
             raise ParameterError(f"decimal={show_value(self.decimal)} is not a decimal point; use . or ,")
         object.__setattr__(self, "encoding", _find_encoding(self.encoding))
+
+    @classmethod
+    def decode(cls, code: int) -> Dialect | None:
+        """Decode a dialect.
+
+        Args:
+            code: what `encode` returned.
+
+        Returns:
+            The dialect; None if the number stands for none.
+
+        Example:
+            >>> Dialect.decode(0) is None
+            True
+        """
+        sign, decimal, encoding = code >> 9, code >> 8 & 1, code & 255
+        return cls(chr(sign), ".,"[decimal], _CODED[encoding]) if sign and encoding < len(_CODED) else None
+
+    def encode(self) -> int:
+        """Encode the dialect.
+
+        Returns:
+            A number below 2^16; 0 if its encoding has none.
+
+        Example:
+            >>> Dialect.decode(Dialect(separator=";", decimal=",", encoding="cp1252").encode())
+            Dialect(separator=';', decimal=',', encoding='cp1252')
+        """
+        if self.encoding not in _CODED:
+            return 0
+        return ord(self.separator) << 9 | ".,".index(self.decimal) << 8 | _CODED.index(self.encoding)
+
+    def describe(self) -> str:
+        r"""Describe the dialect as options of `vestige run`.
+
+        Returns:
+            The options.
+
+        Example:
+            >>> Dialect(separator="\t").describe()
+            '--separator tab --decimal . --encoding utf-8'
+        """
+        sign = "tab" if self.separator == "\t" else f"'{self.separator}'"
+        return f"--separator {sign} --decimal {self.decimal} --encoding {self.encoding}"
 
     def decode_error(self) -> SourceError:
         """Make the error for text that is not in the encoding.

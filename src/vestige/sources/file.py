@@ -49,6 +49,7 @@ class FileSource(Source):
             the number of its category, counted from 0, and the number of categories for any other text. Where there
             are no names, it is a hash of the text.
         dialect: separator, decimal point and encoding of CSV; default: commas, points and UTF-8.
+        recalled: parts of the dialect, by their names, for which what a store remembers of the file comes first.
 
     Raises:
         ParameterError: a value is not one of those above.
@@ -77,6 +78,7 @@ class FileSource(Source):
     hash_key: Callable[[str], str] | None = None
     categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
     dialect: Dialect = field(default_factory=Dialect)
+    recalled: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _check_columns(self.columns))

@@ -20,6 +20,7 @@ from hashlib import blake2b
 
 from vestige.errors import SourceError
 from vestige.sources.chunks import GZIP, PARQUET
+from vestige.sources.dialect import Dialect
 from vestige.sources.positions import decode_position
 from vestige.sources.protocol import SourcePositions
 
@@ -30,6 +31,7 @@ _HEAD = 1 << 16
 _WIDE_START = BOM_UTF16_LE + b"\0 \t\r\n"  # what may come first in UTF-16 and UTF-32
 _SIZE_BITS = 48  # of the 64 bits of a size; the others hold the mark of a file that was read to its end
 _MAX_SIZE = (1 << _SIZE_BITS) - 1
+_ROW_BITS = 48  # of the 64 bits of a row; the others hold the dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,7 @@ class FileIdentity:
         key: digest of the key that subjects are hashed with; zeros if there are no subjects.
         other_key: last row whose subject was hashed with a key that has been lost since.
         whole: 1 if all rows of the file were taken; 0 if it may have more. It was the number of streams before.
+        dialect: the dialect that it was read in; None if that is not known.
     """
 
     device: int
@@ -55,6 +58,7 @@ class FileIdentity:
     key: bytes = bytes(12)
     other_key: int = 0
     whole: int = 0
+    dialect: Dialect | None = None
 
     @classmethod
     def read(cls, path: str, generation: int = 0) -> FileIdentity:
@@ -93,8 +97,9 @@ class FileIdentity:
         """
         if len(body) != _LAYOUT.size:
             return None
-        device, inode, size, generation, header, key, other_key = _LAYOUT.unpack(body)
-        return cls(device, inode, size & _MAX_SIZE, generation, header, key, other_key, size >> _SIZE_BITS)
+        device, inode, size, generation, header, key, row = _LAYOUT.unpack(body)
+        other_key, dialect = row & (1 << _ROW_BITS) - 1, Dialect.decode(row >> _ROW_BITS)
+        return cls(device, inode, size & _MAX_SIZE, generation, header, key, other_key, size >> _SIZE_BITS, dialect)
 
     def encode(self) -> bytes:
         """Encode the identity.
@@ -108,7 +113,8 @@ class FileIdentity:
             True
         """
         size = min(self.size, _MAX_SIZE) | self.whole << _SIZE_BITS
-        return _LAYOUT.pack(self.device, self.inode, size, self.generation, self.header, self.key, self.other_key)
+        row = self.other_key | (0 if self.dialect is None else self.dialect.encode()) << _ROW_BITS
+        return _LAYOUT.pack(self.device, self.inode, size, self.generation, self.header, self.key, row)
 
     def mark_whole(self) -> FileIdentity:
         """Note that all rows of the file were taken.
@@ -132,7 +138,7 @@ class FileIdentity:
         Returns:
             Whether there is nothing more to take.
         """
-        return self.whole == 1 and replace(self, whole=0) == now
+        return self.whole == 1 and replace(self, whole=0, dialect=None) == replace(now, dialect=None)
 
     def explain_change(self, now: FileIdentity) -> str:
         """Say why another identity is not that of the same file.

@@ -22,6 +22,9 @@ KEEP_NUMBERS = "correct the row in its place, or empty its value so that it is s
 IfReplaced = Literal["refuse", "restart", "continue"]
 """What to do with a source that is not the one that was read before under its name."""
 
+IfMoved = Literal["refuse", "same", "new"]
+"""What to do with a source that may be one that was read before at another place, if nothing that is held tells."""
+
 Unit = Literal["s", "ms", "us", "ns"]
 """Unit of time stamps that are plain numbers."""
 
@@ -167,6 +170,7 @@ class History:
         by: column of keys, or several; None if all rows go into one stream.
         if_replaced: what to do with a source that was replaced.
         warn: function that shows a message to the user.
+        if_moved: what to do with a source that may be one that was read before at another place.
     """
 
     sources: tuple[str, ...]
@@ -176,6 +180,7 @@ class History:
     by: By = None
     if_replaced: IfReplaced = "refuse"
     warn: Callable[[str], None] = lambda _: None
+    if_moved: IfMoved = "refuse"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ tests/ingest/test_replaced_files.py and tests/store/test_crashes.py.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vestige.errors import SourceError
 from vestige.sources.comparison import RowComparison, explain_difference
@@ -34,8 +34,32 @@ def has_new_rows(source: FileSource, history: History) -> bool:
         SourceError: the file cannot be read.
         OSError: nothing exists at the path.
     """
-    _, progress = _find_progress(source, history)
+    _, progress = find_progress(source, history)
     return not progress.is_whole(_read_identity(source, replace(history, warn=lambda _: None), progress))
+
+
+def recall_dialect(source: FileSource, identity: FileIdentity | None) -> FileSource:
+    """Give a file the dialect that it was read in before, as far as this run says no other.
+
+    Args:
+        source: file to read.
+        identity: what the store knows of the file; None if it was not read before.
+
+    Returns:
+        The file with its dialect.
+
+    Example:
+        >>> from vestige.sources import Dialect, FileSource
+        >>> source = FileSource("a.csv", ["spent"], dialect=Dialect(decimal=","), recalled=("separator", "encoding"))
+        >>> before = FileIdentity(1, 2, 500, 0, bytes(16), dialect=Dialect(separator=";"))
+        >>> recall_dialect(source, before).dialect
+        Dialect(separator=';', decimal=',', encoding='utf-8')
+    """
+    known = None if identity is None else identity.dialect
+    if known is None:
+        return source
+    parts: dict[str, Any] = {part: getattr(known, part) for part in source.recalled}
+    return replace(source, dialect=replace(source.dialect, **parts))
 
 
 def resume_file(source: FileSource, history: History) -> Resumption:
@@ -51,8 +75,9 @@ def resume_file(source: FileSource, history: History) -> Resumption:
     Raises:
         SourceError: the file was replaced, or cannot be read.
     """
-    name, progress = _find_progress(source, history)
+    name, progress = find_progress(source, history)
     before, identity = progress.identity, _read_identity(source, history, progress)
+    given, source = source, recall_dialect(source, before)
     moved = "" if before is None else before.explain_change(identity)
     change = "" if history.if_replaced == "continue" else moved
     is_whole = progress.is_whole(identity)
@@ -64,8 +89,8 @@ def resume_file(source: FileSource, history: History) -> Resumption:
         change = "" if different is None else explain_difference(different)
     if history.if_replaced == "restart" and change:
         generation = 1 if before is None else before.generation + 1
-        encoded = replace(identity, generation=generation, other_key=0).encode()
-        return Resumption(replace(source, identity=encoded), name, encode_position(0, encoded), is_restarted=True)
+        encoded = replace(identity, generation=generation, other_key=0, dialect=given.dialect).encode()
+        return Resumption(replace(given, identity=encoded), name, encode_position(0, encoded), is_restarted=True)
     if change:
         raise SourceError(
             f"{source.path}: {change}; {_explain_remedy(history, progress, different)}: nothing was taken"
@@ -75,8 +100,16 @@ def resume_file(source: FileSource, history: History) -> Resumption:
             f"{source.path}: seems to be the file that was read before, so --if-replaced restart continues after row "
             f"{progress.furthest:,}; if it is another file after all, copy it and move the copy here"
         )
-    encoded, key = identity.encode(), None if before is None else before.key
-    has_changed = bool(moved) or (before is not None and key != identity.key)
+    if source.dialect != given.dialect and not is_whole:
+        history.warn(
+            f"{source.path}: read as it was read before, with {source.dialect.describe()}; options on the command line "
+            "replace these"
+        )
+    identity = replace(identity, dialect=source.dialect)
+    encoded = identity.encode()
+    has_changed = before is not None and (
+        bool(moved) or (before.key, before.dialect) != (identity.key, identity.dialect)
+    )
     return Resumption(
         replace(source, identity=encoded),
         name,
@@ -89,8 +122,19 @@ def resume_file(source: FileSource, history: History) -> Resumption:
     )
 
 
-def _find_progress(source: FileSource, history: History) -> tuple[str, FileProgress]:
-    """Find the name under which the store knows a file, and how far it was read."""
+def find_progress(source: FileSource, history: History) -> tuple[str, FileProgress]:
+    """Find the name under which a store knows a file, and how far it was read.
+
+    Args:
+        source: file to read.
+        history: what the store knows of the streams of this run.
+
+    Returns:
+        The name, and the progress.
+
+    Raises:
+        OSError: nothing exists at the path.
+    """
     name = find_name(source.path, history.sources)
     return name, FileProgress.collect(history.positions(name)) if name in history.sources else FileProgress()
 

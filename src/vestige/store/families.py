@@ -198,16 +198,22 @@ class Families:
             found[source] = SharedPosition(at.value, newcomers.value, at.slot)
         return found
 
-    def write_shared(self, number: int, source: str, position: SharedPosition) -> None:
+    def write_shared(self, number: int, source: str, position: SharedPosition | None) -> None:
         """Write a position that the streams of a family share.
 
         Args:
             number: the number of the family.
             source: the name of the source.
-            position: the position.
+            position: the position; None to erase it.
         """
         family, owner = self.read(number), name_family(number)
         known = dict(zip(self.read_shared(number), family.sources, strict=True))
+        if position is None:
+            if source in known:
+                rows = tuple(row for row in family.sources if row != known[source])
+                self._write(number, replace(family, sources=rows))
+                self.blank_sources([known[source]])
+            return
         plain = pack_position("", Position(position.newcomers)) + pack_position(source, position.position)
         row = known.get(source) or self._allocate()
         self.write_source(row, owner, plain)

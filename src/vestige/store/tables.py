@@ -374,8 +374,8 @@ class Tables:
         with self.rows.report_damage():
             return self.families.read_shared(family)
 
-    def write_shared(self, family: int, source: str, position: SharedPosition) -> None:
-        """Write a position that the streams of a family share."""
+    def write_shared(self, family: int, source: str, position: SharedPosition | None) -> None:
+        """Write a position that the streams of a family share, or erase it."""
         with self.rows.report_damage():
             self.families.write_shared(family, source, position)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Generic, Self
@@ -688,6 +688,36 @@ class Stream(Generic[E_co]):
             moved = replace(self.position(source), value=position)
             if source in self._state.positions:
                 self._state.positions = {**self._state.positions, source: moved}
+
+    def rename_sources(self, names: Mapping[str, str]) -> None:
+        """Give sources other names, because they are elsewhere now; what was read under a new name is forgotten.
+
+        Args:
+            names: the new names, by the names that the sources were read under.
+
+        Raises:
+            ParameterError: the names are not texts.
+            StoreError: the store was closed.
+
+        Example:
+            >>> from vestige import Mean
+            >>> stream = Stream(Mean(), retention=96)
+            >>> _ = stream.extend([1.0, 2.0], source="visits.csv")
+            >>> stream.rename_sources({"visits.csv": "old/visits.csv"})
+            >>> stream.find_records("old/visits.csv").numbers
+            array([1, 2])
+        """
+        if not isinstance(names, Mapping) or not all(isinstance(name, str) for pair in names.items() for name in pair):
+            raise ParameterError(f"names={show_value(names)} are not new names by name; pass a dict of texts")
+        with self._lock:
+            self._check_open()
+            for name in set(names.values()) - names.keys():
+                self._state.drop_numbers(self.position(name).slot)
+            self._state.positions = {
+                names.get(name, name): at
+                for name, at in self._state.positions.items()
+                if name in names or name not in names.values()
+            }
 
     def find_records(self, source: str) -> Records:
         """Find the retained records that are rows of a source.
