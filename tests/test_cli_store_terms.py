@@ -213,3 +213,20 @@ def test_a_run_may_have_the_terms_of_any_stream_of_its_keys() -> None:
         check_keyed(store, replace(Stream(Mean(), retention=retention).terms, about=about))
     with pytest.raises(StoreError, match="with --by, --stream gives new streams a prefix"):
         check_keyed(store, replace(Stream(Mean(), retention=160).terms, about=about))
+
+
+@pytest.mark.parametrize("first", [(), ("--by", "shop"), ("--by", "shop", "--by", "who")])
+@pytest.mark.parametrize("stream", [(), ("--stream", "x")])
+def test_other_columns_of_keys_are_refused_like_other_terms(
+    tmp_path: Path, first: tuple[str, ...], stream: tuple[str, ...]
+) -> None:
+    """They would count each row once more; under a name of their own that is wanted."""
+    path, store = write(tmp_path / "a.csv", 0, 300), tmp_path / "a.db"
+    what = ("run", path, "--column", "x", "--retention", 96, "--store", store)
+    assert vestige(*what, *first, *stream).exit_code == 0
+    for other in ((), ("--by", "shop"), ("--by", "shop", "--by", "who")):
+        result = vestige(*what, *other, *stream)
+        assert (result.exit_code == 0) == (other == first)
+        assert other == first or "would count its rows in other streams once more" in result.stderr
+        if other != first:
+            assert vestige(*what, *other, "--stream", f"y{len(other)}").exit_code == 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from troubled import KeepsHalf, damage
-from vestige import KeyedStreams, Mean, Moments, Stream
+from vestige import KeyedStreams, Mean, Moments, StoreError, Stream, open_store
 from vestige.keyed import read_families
 from vestige.store import SqliteStore, open_reader
 
@@ -56,3 +58,15 @@ def test_a_damaged_stream_is_not_among_the_names(tmp_path: Path) -> None:
     assert set(snapshot.troubles) == {"key 7"}
     sizes = {len(names) for _, names, _ in read_families(snapshot.streams)}
     assert sizes == {199, 200}
+
+
+def test_a_mistyped_limit_is_refused() -> None:
+    store = open_store("memory:")
+    KeyedStreams(Mean(), retention=96, seed=0, store=store.family()).extend(["DE"], [1.0])
+    store.release()
+    with pytest.raises(StoreError, match=r"differ in nothing else: retention=96, now retention=97; pass the limits"):
+        KeyedStreams(Mean(), retention=97, seed=0, store=store.family())
+    with pytest.raises(StoreError, match=r"max_age=none, now max_age=1 day"):
+        KeyedStreams(Mean(), retention=96, max_age=timedelta(days=1), seed=0, store=store.family())
+    assert len(KeyedStreams(Mean(), retention=97, seed=0, store=store.family(about={"of": "others"}))) == 0
+    assert len(KeyedStreams(Mean(), retention=96, seed=0, store=store.family())) == 1

@@ -89,6 +89,37 @@ def check_keyed(store: Store, now: Terms) -> None:
         raise StoreError(f"{different}; with --by, --stream gives new streams a prefix")
 
 
+def check_by(store: Store, about: Mapping[str, object], prefix: str | None) -> None:
+    """Check that a run has the columns of keys of the runs before it, so that no row is counted in other streams too.
+
+    Args:
+        store: the store.
+        about: what the streams of this run are made with.
+        prefix: what --stream says.
+
+    Raises:
+        StoreError: the store has streams of the same --stream with other columns of keys, or without.
+    """
+    by, name = about.get("by"), prefix or "main"
+    prefixes = {prefix} if by is not None else {prefix, None if name == "main" else name}
+    keyed = [terms.about for terms in store.list_terms() if terms.about.get("by") is not None]
+    known = [told["by"] for told in keyed if told.get("stream") in prefixes]
+    if store.has(name) and "by" in (single := store.terms(name).about):
+        known.append(single["by"])
+    if known and by not in known:
+        raise StoreError(
+            f"the store was filled {_describe_by(known[0])}, and this run is {_describe_by(by)}, which would count its "
+            "rows in other streams once more; run it as before, or give the new streams a name with --stream, or "
+            "another store"
+        )
+
+
+def _describe_by(by: object) -> str:
+    """The columns of keys as options."""
+    columns = [by] if isinstance(by, str) else by if isinstance(by, list) else []
+    return f"with {' '.join(f'--by {column}' for column in columns)}" if columns else "without --by"
+
+
 def _read_terms(store: StoreOptions) -> dict[str, Terms]:
     """The terms of all streams; a damaged one is reported when it is opened."""
     try:

@@ -238,6 +238,7 @@ class FamilyStorage:
             self._epoch = tables.epoch
             families = tables.find_families(self.terms)
             if not families:
+                self._check_limits(tables.families.list_terms().values())
                 return
             for number in reversed(families):
                 self.terms = adopt_names(self.terms, tables.families.terms(number))
@@ -248,6 +249,16 @@ class FamilyStorage:
             for name, slots in renumbering.items():
                 self._shards.renumber(self._find(name), slots)
         self._directory.mark(np.array([self._find(name) for name in self.positions.changed_streams], np.int64))
+
+    def _check_limits(self, known: Iterable[Terms]) -> None:
+        """Check that no streams differ in their limits alone: they are those that are meant, and a limit is not."""
+        if self.terms.fixed.get("by", self) is None:  # a service keeps single streams of different limits
+            return
+        for differing in filter(None, (terms.explain_limits(self.terms) for terms in known)):
+            raise StoreError(
+                f"the store has no streams with these limits, but some that differ in nothing else: {differing}; pass "
+                "the limits that they were created with, or about={...}, which tells new ones apart"
+            )
 
     def _iterate_rows(self, tables: Tables) -> Iterator[BucketRow]:
         """The rows of all buckets that can be read; the others are noted."""

@@ -100,6 +100,25 @@ class Terms:
             "or give the new stream another name (--stream) or another store"
         )
 
+    def explain_limits(self, now: Terms) -> str:
+        """Say how the limits of other terms differ, if nothing else does.
+
+        Args:
+            now: the other terms.
+
+        Returns:
+            A clause; empty if the limits are the same, or something else differs.
+
+        Example:
+            >>> Terms({}, 1, 96, retention=96).explain_limits(Terms({}, 1, 97, retention=97))
+            'retention=96, now retention=97'
+        """
+        if (self.policy, self.columns, self.fixed) != (now.policy, now.columns, now.fixed):
+            return ""
+        then, given = json.loads(self.text), json.loads(now.text)
+        differing = [key for key in ("retention", "notice", "max_age") if then[key] != given[key]]
+        return "; ".join(_explain_difference(key, then[key], given[key]) for key in differing)
+
 
 def drop_defaults(about: Mapping[str, object]) -> Mapping[str, object]:
     """Return what must stay the same.
