@@ -1,4 +1,4 @@
-"""The command on the key of a store: rekey."""
+"""The commands for a store that has lost something: its key (rekey), or its newest state (accept)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import click
 
 from vestige.cli.access import exit_with, read_snapshot, report_anyway
 from vestige.cli.group import command
-from vestige.cli.output import announce_if_slow, say
-from vestige.cli.store_options import StoreOptions, required_store_argument
+from vestige.cli.output import announce_if_slow, format_count, say
+from vestige.cli.store_options import StoreOptions, key_option, required_store_argument
 from vestige.operations import process_inbox
 
 
@@ -28,3 +28,25 @@ def rekey(store: StoreOptions) -> None:
             opened.rekey()
     say(f"{store}: has a new key; records that were held before can no longer be found by their subject.")
     exit_with(read_snapshot(store).troubles, attended)
+
+
+@command.command("accept")
+@required_store_argument
+@key_option
+def accept(store: StoreOptions) -> None:
+    """Accept STORE as it is, although it was put back from an old backup.
+
+    vestige run takes no rows until then, and vestige verify reports it; vestige sweep and vestige forget work. The note
+    beside the key, which tells, goes on from the present state. Requests that STORE does not know any more are named
+    once more: file them again, before or after.
+    """
+    with announce_if_slow(f"Opening {store} ..."), store.open() as opened:
+        put_back = opened.find_rollback()
+        opened.accept_rollback()
+    if put_back is None:
+        say(f"{store}: was not put back from a backup, as far as the note beside its key tells: nothing was done.")
+        return
+    if put_back.missing:
+        named = ", ".join(reference or "one without a reference" for reference in put_back.missing)
+        say(f"{store}: does not know {format_count(len(put_back.missing), 'request')} any more: {named}.")
+    say(f"{store}: is accepted as it is.")

@@ -16,7 +16,7 @@ from vestige.cli.access import (
 from vestige.cli.group import command
 from vestige.cli.holder import perform, wait_option
 from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say, show_table
-from vestige.cli.store_options import StoreOptions, store_argument
+from vestige.cli.store_options import StoreOptions, key_option, store_argument
 from vestige.operations import Erasure, InboxResult, SweepResult, preview
 from vestige.operations import sweep as sweep_through
 from vestige.operations.entry import FEW
@@ -28,6 +28,7 @@ from vestige.times import wall_clock
 
 @command.command()
 @store_argument
+@key_option
 @at_option
 @dry_run_option
 @wait_option

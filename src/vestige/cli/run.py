@@ -42,7 +42,7 @@ from vestige.cli.run_report import (
 )
 from vestige.cli.signals import catch_signals, end_by_signal
 from vestige.cli.store_options import StoreOptions, key_option, keyring_option
-from vestige.cli.store_terms import check_keyed, complete_options
+from vestige.cli.store_terms import check_by, check_keyed, complete_options
 from vestige.cli.summary import check_strict
 from vestige.errors import NoAnswerError, SourceError, StoreError
 from vestige.ingest import Ingest, StreamNames
@@ -322,6 +322,11 @@ def _ingest(options: RunOptions, sources: Sequence[AnySource], policy: Policy) -
         nullcontext() if options.store is None else options.store.open(create=True)
     )
     with opening as store, catch_signals() as caught:
+        if store is not None and (put_back := store.find_rollback()) is not None:
+            warn(f"Error: {put_back.text}; nothing was taken")
+            sys.exit(2)
+        if store is not None:
+            check_by(store, options.about, options.name)
         if store is not None and options.by:
             check_hashed((terms.about for terms in store.list_terms()), options.about)
             check_keyed(store, replace(options.make_stream(policy).terms, about=options.about))

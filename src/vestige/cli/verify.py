@@ -1,6 +1,7 @@
 """`vestige verify`: whether anything is left in a store, or can be opened of its backups, that should be gone.
 
-Guarantee: the exit status is 1 if anything is found, in the store or in a backup; held by tests/test_cli_keyring.py.
+Guarantee: the exit status is 1 if anything is found, in the store or in a backup, and 2 if the store was put back from
+one; held by tests/test_cli_keyring.py and tests/test_cli_rollback.py.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from vestige.sources.comparison import UNCHECKED
 from vestige.store import Reader, open_keyring
 from vestige.store.canaries import FORMS
 from vestige.store.keyring.backup import BackupReport, inspect_backup
+from vestige.store.rollback import Rollback
 
 
 @command.command("verify")
@@ -60,8 +62,9 @@ def verify_store(
     """Check that nothing is left in STORE that should be gone.
 
     This checks the limits, the file, every unused byte, canaries, and whether the sources are still the same files and
-    contain the held rows unchanged. STORE may be in use. The exit status is 1 if anything is found. Only files are
-    checked, not the device or its snapshots.
+    contain the held rows unchanged. STORE may be in use. The exit status is 1 if anything is found, and 2 if STORE was
+    put back from an old backup, as far as the note beside its key tells, until vestige accept. Only files are checked,
+    not the device or its snapshots.
 
     With --against, it also shows what can still be opened of a backup. A row of a sealed store is written with a key of
     its own, which is destroyed when the row is written again; so of an old backup, only rows that did not change since
@@ -93,6 +96,8 @@ def verify_store(
     with announce_if_slow(f"Verifying {store} ..."):
         reader = store.open_reader()
         found = reader.verify(at=at, canaries=canaries)
+        put_back = _find_rollback(reader)
+        found = found if put_back is None else (put_back.text, *found)
         changed, gone = _check_sources(reader)
         found += changed
     reports = [_inspect(backup, store, reader, canaries) for backup in backups]
@@ -110,6 +115,8 @@ def verify_store(
             say(f"Canaries were looked for as {FORMS}.")
         for report in reports:
             _show(report)
+    if put_back is not None:
+        sys.exit(2)
     if found or any(report.findings for report in reports):
         sys.exit(1)
 
@@ -150,6 +157,14 @@ def _summarize_notes(notes: tuple[str, ...]) -> tuple[str, ...]:
         "could not be checked; --json names them."
     )
     return (*(note for note in notes if note not in unchecked), summary)
+
+
+def _find_rollback(reader: Reader) -> Rollback | None:
+    """Whether the store was put back from an old backup; not known if it cannot be read, as `verify` says."""
+    try:
+        return reader.find_rollback()
+    except StoreError:
+        return None
 
 
 def _check_sources(reader: Reader) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -20,7 +20,7 @@ from vestige.errors import ParameterError, StoreError
 
 DRAFT = ".draft"
 """The ending of the name of a file that is not complete yet."""
-_ENDINGS = (".key", ".lock", "-journal", "-shm", "-wal")
+_ENDINGS = (".key", ".key.count", ".key.requests", ".lock", "-journal", "-shm", "-wal")
 _NEW = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OWNER = 0o600
 _RANDOM = 8
@@ -165,11 +165,11 @@ def sync_folder(path: Path) -> None:
 
 
 def is_draft(path: Path, file: Path) -> bool:
-    """Tell whether `file` is a draft that `write_private` made of the store or of its key.
+    """Tell whether `file` is a draft that `write_private` made of the store, of its key, or of a note beside that.
 
     A file of the user whose name is only similar is not touched.
     """
-    names = "|".join(re.escape(path.name + ending) for ending in ("", ".key"))
+    names = "|".join(re.escape(path.name + ending) for ending in ("", ".key", ".key.count", ".key.requests"))
     return re.fullmatch(rf"(?:{names})\.[0-9a-f]{{{2 * _RANDOM}}}{re.escape(DRAFT)}", file.name) is not None
 
 

@@ -14,6 +14,7 @@ from vestige.errors import StoreError
 from vestige.store.inbox import Inbox
 from vestige.store.ledger import Ledger
 from vestige.store.place import check_name
+from vestige.store.rollback import Rollback
 from vestige.store.snapshot import StoreSnapshot
 from vestige.store.state import State
 from vestige.store.terms import Terms
@@ -250,6 +251,22 @@ class Reader(ABC):
             ()
         """
         return self.snapshot()
+
+    def find_rollback(self) -> Rollback | None:
+        """Find out whether the store was put back from an old backup, as far as a note beside its key tells.
+
+        Returns:
+            What is known of that; None if nothing tells, or it was accepted.
+
+        Raises:
+            StoreError: the store cannot be read.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").find_rollback() is None
+            True
+        """
+        return None
 
     @abstractmethod
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:

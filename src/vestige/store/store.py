@@ -275,6 +275,14 @@ class Store(Reader):
             A context manager.
         """
 
+    def accept_rollback(self) -> None:
+        """Accept the store as it is, although it was put back from an old backup; see `find_rollback`.
+
+        Example:
+            >>> from vestige import open_store
+            >>> open_store("memory:").accept_rollback()
+        """
+
     @abstractmethod
     def rekey(self) -> None:
         """Start with a new key for subjects, where the old one is lost for good.

@@ -169,6 +169,11 @@ def read_pragma(connection: sqlite3.Connection, pragma: str) -> object:
     return answer.decode() if isinstance(answer, bytes) else answer
 
 
+def read_counter(connection: sqlite3.Connection) -> int:
+    """A counter in the file that never decreases: SQLite counts it when the file is rewritten, and a store as well."""
+    return int(str(read_pragma(connection, "schema_version")))
+
+
 def clear_journal(connection: sqlite3.Connection) -> None:
     """Replace a journal that was never used by one that is removed: SQLite ignores, and leaves, such a one."""
     connection.execute("BEGIN IMMEDIATE")

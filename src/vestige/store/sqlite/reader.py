@@ -15,7 +15,8 @@ from vestige.store.inbox import Inbox
 from vestige.store.keyring import Keyring
 from vestige.store.keys import KeyFile
 from vestige.store.paths import resolve_path
-from vestige.store.sqlite.connection import check_exists, check_kind, read_file
+from vestige.store.rollback import Rollback, RollbackNote
+from vestige.store.sqlite.connection import check_exists, check_kind, read_counter, read_file
 from vestige.store.sqlite.rows import open_file_keyring, open_rows
 from vestige.store.sqlite.verify import verify_file
 from vestige.store.store import PATIENCE, check_patience
@@ -66,6 +67,12 @@ class SqliteReader(TableReader):
             tables = Tables(open_rows(connection, self.path, self._keyring))
             with tables.rows.report_damage():
                 yield tables
+
+    def find_rollback(self) -> Rollback | None:
+        """Find out whether the store was put back from an old backup, as far as the note beside its key tells."""
+        with read_file(self.path, self._patience) as connection:
+            counter = read_counter(connection)
+        return RollbackNote(self._key_file.path, self.path).find(counter, self.read_ledger)
 
     def verify(self, *, at: datetime | None = None, canaries: Sequence[bytes] = ()) -> tuple[str, ...]:
         """Check the limits, the file and every byte of it, and look for canaries in all files of the store."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -25,6 +26,7 @@ from vestige.store.inbox import Inbox
 from vestige.store.keyring import Keyring
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, hash_subject, hide_subjects
 from vestige.store.paths import clear_drafts, resolve_path
+from vestige.store.rollback import Rollback, RollbackNote
 from vestige.store.sealed_rows import SealedRows
 from vestige.store.search import has_pseudonyms, list_named
 from vestige.store.sqlite.connection import (
@@ -35,6 +37,7 @@ from vestige.store.sqlite.connection import (
     connect,
     create_store,
     is_sealed,
+    read_counter,
     read_pragma,
     set_pragmas,
     translate_errors,
@@ -47,6 +50,8 @@ from vestige.store.table_store import TableStore
 from vestige.store.tables import Tables
 
 _log = logging.getLogger("vestige")
+_NOTED_EVERY = 60.0
+"""Seconds after which the note beside the key is written again; requests are noted at once."""
 
 
 class SqliteStore(TableStore):
@@ -105,6 +110,10 @@ class SqliteStore(TableStore):
         self._keyring = None if keyring is None else open_file_keyring(keyring, self.path, patience)
         self._depth = 0
         self._version: int | None = None
+        self._note = RollbackNote(self._key_file.path, self.path)
+        self._noted, self._is_put_back = -_NOTED_EVERY, False
+        self._ledger: Ledger | None = None
+        """The requests that were written in this transaction."""
         with translate_opening_errors(self.path):
             self._file_lock = acquire_lock(self.path)
             try:
@@ -156,6 +165,41 @@ class SqliteStore(TableStore):
                 if is_new:
                     self._remove_unsealed()
                 raise
+        with suppress(StoreError):  # a damaged ledger is reported when it is read
+            found = self.find_rollback()
+            self._is_put_back = found is not None
+            if found is not None:
+                self._note.mark_noticed(found, read_counter(self._connection))
+
+    def find_rollback(self) -> Rollback | None:
+        """Find out whether the store was put back from an old backup, as far as the note beside its key tells."""
+        with self._use():
+            return self._note.find(read_counter(self._connection), self.read_ledger)
+
+    def accept_rollback(self) -> None:
+        """Accept the store as it is, although it was put back from an old backup; see `find_rollback`."""
+        with self._use() as tables:
+            self._is_put_back = False
+            self._note.write(read_counter(self._connection), tables.about.requests, tables.ledger())
+
+    def write_ledger(self, ledger: Ledger) -> None:
+        """Replace the ledger, durably."""
+        with self.transaction():
+            super().write_ledger(ledger)
+            self._ledger = ledger
+
+    def _count(self) -> bool:
+        """Count in the file, from time to time, that it was written; return whether the note is to be written."""
+        if self._is_put_back or not self._note.is_kept:
+            return False
+        is_due = time.monotonic() - self._noted >= _NOTED_EVERY
+        if is_due:
+            self._connection.execute(f"PRAGMA schema_version={(read_counter(self._connection) + 1) % (1 << 31)}")
+        return is_due or self._ledger is not None
+
+    def _write_note(self) -> None:
+        self._note.write(read_counter(self._connection), self._tables.about.requests, self._ledger)
+        self._noted = time.monotonic()
 
     def _remove_unsealed(self) -> None:
         """Remove a store that was to be sealed and is not: who leaves out the keyring then would write it in clear."""
@@ -285,7 +329,7 @@ class SqliteStore(TableStore):
             with translate_errors(self.path):
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._depth, self._transactions = 1, self._transactions + 1
-                is_certain = True
+                is_certain, changes, self._ledger = True, self._connection.total_changes, None
                 try:
                     self._check_unchanged()
                     with tables.rows.report_damage():
@@ -294,9 +338,12 @@ class SqliteStore(TableStore):
                     self._check_not_rolled_back()
                     tables.rows.save_about()
                     tables.rows.seal()
+                    is_noted = self._connection.total_changes > changes and self._count()
                     is_certain = False
                     self._connection.execute("COMMIT")
                     tables.rows.settle()
+                    if is_noted:
+                        self._write_note()
                 except BaseException:
                     self._roll_back(is_certain=is_certain)
                     raise
