@@ -90,3 +90,31 @@ def test_options_are_checked_and_suggested() -> None:
     value = json.loads(found.stdout)["value"]
     assert abs(value["betrag:mean"]["value"]["betrag"] - TABLE.betrag.mean()) < 1e-6
     assert value["bezahlt:shares"]["counts"]["true"] == TABLE.bezahlt.sum()
+
+
+@pytest.mark.parametrize("by", [(), ("--by", "straße")])
+def test_a_file_of_another_dialect_is_read_in_it_ever_after(by: tuple[str, ...]) -> None:
+    """A job that reads its folder in its own dialect goes on, and what the command line says wins."""
+    Path("in").mkdir()
+    Path("vestige.toml").write_text('source = "in"\ncolumn = "betrag"\nretention = 96\nstore = "s.db"\n')
+    rows = [f"{i},k{i % 2}" for i in range(50)]
+    Path("in/b.csv").write_text("\n".join(["betrag,straße", *rows, ""]))
+    odd = Path("in/a.csv")
+    odd.write_text("\n".join(["betrag;straße", *(f"{i},5;Süd" for i in range(40)), ""]), encoding="cp1252")
+    read = vestige("run", odd, *by, *DIALECT)
+    assert read.exit_code == 0, read.output
+    for _ in range(2):
+        result = vestige("run", *by, "--json")
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["before"] >= 40
+    with odd.open("a", encoding="cp1252") as file:
+        file.write("1,5;Süd\n2,5;Nörd\n")
+    result = vestige("run", *by, "--json")
+    assert json.loads(result.stdout)["taken"] == 2, result.output
+    assert "read as it was read before, with --separator ';' --decimal , --encoding cp1252" in result.stderr
+    assert json.loads(vestige("verify", "s.db", "--json").stdout)["findings"] == []
+    with odd.open("a", encoding="cp1252") as file:
+        file.write("1,5;Süd\n")
+    assert "not utf-8" in vestige("run", *by, "--encoding", "utf-8").stderr.lower()
+    result = vestige("run", odd, *by, "--json")
+    assert json.loads(result.stdout)["taken"] == 1, result.output

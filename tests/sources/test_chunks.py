@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import sys
 import threading
 import time
+import zipfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,6 +139,20 @@ def test_members_and_zeros_of_gzip(tmp_path: Path, size: int, end: bytes, monkey
     text = gzip.decompress((tmp_path / "rows.csv.gz").read_bytes())
     blocks = list(FileSource(str(tmp_path / "rows.csv.gz"), ["a"]).blocks())
     assert blocks[-1].read == len(text.splitlines()) - 1
+
+
+@pytest.mark.parametrize("kind", ["bz2", "lzma", "zipfile"])
+def test_other_compressions_are_named(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "rows.csv"
+    if kind == "zipfile":
+        with zipfile.ZipFile(path, "w") as packed:
+            packed.writestr("rows.csv", ROWS)
+    else:
+        path.write_bytes({"bz2": bz2, "lzma": lzma}[kind].compress(ROWS))
+    with pytest.raises(SourceError, match=r"is compressed by (bzip2|xz|zip), which is not read; unpack it"):
+        next(FileSource(str(path), ["a"]).blocks())
+    path.write_bytes(b"BZhours\n1\n")
+    assert next(FileSource(str(path), ["BZhours"]).blocks()).rows.tolist() == [[1.0]]
 
 
 PACKED = gzip.compress(ROWS, mtime=0)

@@ -188,8 +188,10 @@ def _find_file(source: str, group: _Group, pseudonym: Callable[[str], str] | Non
     )
 
 
-def _list_dialects(path: str, group: _Group) -> list[Dialect]:
-    """The dialects that the streams remember, the usual one, and the likely one; a store does not say which it was."""
+def _list_dialects(path: str, group: _Group, known: Dialect | None) -> list[Dialect]:
+    """The dialect in which a file was read; or, where a store does not say it, those that it may have been."""
+    if known is not None:
+        return [known]
     from vestige.sources.detection import detect_dialect  # noqa: PLC0415  # Arrow takes half a second to import
 
     found = []
@@ -207,7 +209,7 @@ def _compare_dialects(
     """Compare the rows in each dialect that the file may have, until they are the same; see `_compare_rows`."""
     different: tuple[str, int] | None = None
     problems: list[SourceError] = []
-    for dialect in _list_dialects(file.path, group):
+    for dialect in _list_dialects(file.path, group, progress.identity and progress.identity.dialect):
         try:
             found = _compare_rows(replace(file, dialect=dialect), group, progress, pseudonym)
             if not found[0]:

@@ -27,7 +27,9 @@ GZIP, PARQUET = b"\x1f\x8b", b"PAR1"
 CHUNK = 1 << 20
 _BOM = codecs.BOM_UTF8
 _UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_SIGNATURE = 4  # bytes that identify gzip, Parquet and byte-order marks
+_SIGNATURE = 4  # bytes that identify compressions, Parquet and byte-order marks
+_OTHERS = {b"BZh": "bzip2", b"\xfd7zX": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\3\4": "zip"}
+"""First bytes of compressions that are not read."""
 _WITH_HEADER = 31  # zlib: a gzip header and its checksum are expected
 
 
@@ -135,6 +137,7 @@ class Decompressed:
     def __iter__(self) -> Iterator[bytes]:
         for chunk in self._chunks:
             if chunk and not chunk.startswith(GZIP):
+                _refuse_packed(chunk)
                 yield chunk
                 yield from self._chunks
                 return
@@ -166,6 +169,13 @@ class Decompressed:
                 yield b""
         if not complete:
             raise SourceError("is truncated: its gzip data ends too early; copy or create it again")
+
+
+def _refuse_packed(head: bytes) -> None:
+    """Refuse what is compressed in another way than by gzip."""
+    for first, kind in _OTHERS.items():
+        if head.startswith(first) and not head[:8].isalpha():  # a column may have such a name
+            raise SourceError(f"is compressed by {kind}, which is not read; unpack it, or compress it by gzip")
 
 
 def strip_bom(chunks: Iterator[bytes]) -> Iterator[bytes]:
