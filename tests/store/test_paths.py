@@ -101,7 +101,7 @@ def test_any_name_works_in_every_function(tmp_path: Path, name: str, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("vestige.store.sqlite.verify._SETTLING", 0.1)
     fill(name)
-    assert sorted(os.listdir()) == sorted([name, f"{name}.key", f"{name}.lock"])
+    assert sorted(os.listdir()) == sorted([name, f"{name}.key", f"{name}.key.count", f"{name}.lock"])
     assert read_streams(name)["a"][1].clock.t == 100
     assert open_reader(name).verify() == ()
     key = Path(f"{name}.key").read_bytes()
@@ -123,7 +123,7 @@ def test_any_name_works_in_the_commands(tmp_path: Path, name: str, monkeypatch: 
     for verb in ("list", "estimate", "sweep", "verify"):
         done = CliRunner().invoke(command, [verb, "--", name], prog_name="vestige")
         assert done.exit_code == 0, done.output
-    assert set(os.listdir()) == {name, f"{name}.key", f"{name}.lock"}
+    assert set(os.listdir()) == {name, f"{name}.key", f"{name}.key.count", f"{name}.lock"}
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_all_files_are_for_their_owner_only(tmp_path: Path, monkeypatch: pytest.
     finally:
         os.umask(before)
     seen |= {file.name: mode_of(file) for file in tmp_path.iterdir()}
-    assert set(seen) == {".draft", "-journal", "a.db", "a.db.key", "a.db.lock"}
+    assert set(seen) == {".draft", "-journal", "a.db", "a.db.key", "a.db.key.count", "a.db.lock"}
     assert set(seen.values()) == {0o600}
 
 
@@ -232,7 +232,7 @@ def test_no_draft_is_written_through_a_link(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_users_file_beside_the_store_is_not_taken_for_a_draft(tmp_path: Path) -> None:
     names = ["a.db.report.draft", "a.db.draft", "a.db.0123456789abcdef.drafts", "a.db2.0123456789abcdef.draft"]
-    left = ["a.db.0123456789abcdef.draft", "a.db.key.0123456789abcdef.draft"]
+    left = ["a.db.0123456789abcdef.draft", "a.db.key.0123456789abcdef.draft", "a.db.key.count.0123456789abcdef.draft"]
     for name in names + left:
         (tmp_path / name).touch()
     SqliteStore(tmp_path / "a.db").close()

@@ -383,10 +383,12 @@ def _order_sources(ingest: Ingest, sources: Sequence[FileSource]) -> tuple[FileS
         history = ingest.make_history()
         new = [source for source in sources if has_new_rows(source, history)]
     known = [source for source in sources if source not in new]
-    if ingest.store is not None:
-        new = [recall_dialect(source, find_progress(source, history)[1].identity) for source in new]
     timed = bool(new) and new[0].time is not None
+    if timed and ingest.store is not None:  # their first times are read in the dialects of before
+        new = [recall_dialect(source, find_progress(source, history)[1].identity) for source in new]
     ordered, last = split_by_time(new) if timed else (tuple(new), ())
+    given = {source.path: source for source in sources}
+    ordered, last = (tuple(given[source.path] for source in part) for part in (ordered, last))
     order = f"first times in {new[0].time}" if timed else "names"
     ends = f" in the order of their {order}: {ordered[0].path} to {ordered[-1].path}" if len(ordered) > 1 else ""
     if last:

@@ -22,7 +22,7 @@ from vestige.store import Reader, Store, open_reader, open_store
 from vestige.store.address import find_file, show_address
 from vestige.store.paths import append_ending
 
-_ENDINGS = (".key", ".lock")
+_ENDINGS = (".key", ".key.count", ".key.requests", ".lock")
 VARIABLE = "VESTIGE_KEYRING"
 """The environment variable with the default of --keyring."""
 keyring_option = click.option(

@@ -9,6 +9,7 @@ tests/test_cli_store_terms.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -104,8 +105,8 @@ def check_by(store: Store, about: Mapping[str, object], prefix: str | None) -> N
     prefixes = {prefix} if by is not None else {prefix, None if name == "main" else name}
     keyed = [terms.about for terms in store.list_terms() if terms.about.get("by") is not None]
     known = [told["by"] for told in keyed if told.get("stream") in prefixes]
-    if store.has(name) and "by" in (single := store.terms(name).about):
-        known.append(single["by"])
+    with suppress(StoreError):  # a damaged one is reported when it is opened
+        known += [None] if store.has(name) and store.terms(name).about.get("by", name) is None else []
     if known and by not in known:
         raise StoreError(
             f"the store was filled {_describe_by(known[0])}, and this run is {_describe_by(by)}, which would count its "

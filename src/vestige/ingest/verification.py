@@ -209,7 +209,7 @@ def _compare_dialects(
     """Compare the rows in each dialect that the file may have, until they are the same; see `_compare_rows`."""
     different: tuple[str, int] | None = None
     problems: list[SourceError] = []
-    for dialect in _list_dialects(file.path, group, progress.identity and progress.identity.dialect):
+    for dialect in _list_dialects(file.path, group, None if progress.identity is None else progress.identity.dialect):
         try:
             found = _compare_rows(replace(file, dialect=dialect), group, progress, pseudonym)
             if not found[0]:

@@ -25,6 +25,7 @@ from vestige.store.canonical import arrange
 from vestige.store.inbox import Inbox
 from vestige.store.keyring import Keyring
 from vestige.store.keys import NO_KEY, KeyFile, fingerprint, hash_subject, hide_subjects
+from vestige.store.ledger import Ledger
 from vestige.store.paths import clear_drafts, resolve_path
 from vestige.store.rollback import Rollback, RollbackNote
 from vestige.store.sealed_rows import SealedRows
