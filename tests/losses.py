@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vestige import CustomLoss, LogisticRegression, Stream
-from vestige.policies.logistic import DEFAULT_L2 as L2
+from vestige.policies.logistic import DEFAULT_L2
 from vestige.types import Floats
 
 RECORDS, STREAMS = 40_000, 30
@@ -181,7 +181,11 @@ def fit(name: str, rows: Floats) -> tuple[Floats, Floats]:
     spread = np.append(1.0, rows[:, :-1].std(axis=0))
     scaled = np.column_stack([rows[:, :-1] / spread[1:], rows[:, -1]])
     x, n, function = design(scaled), len(rows), FUNCTIONS[name]
-    penalty = np.append(0.0, np.full(len(spread) - 1, L2)) / spread**2 if name == "logistic" else np.zeros(len(spread))
+    penalty = (
+        np.append(0.0, np.full(len(spread) - 1, DEFAULT_L2)) / spread**2
+        if name == "logistic"
+        else np.zeros(len(spread))
+    )
     at = np.zeros(len(spread))
 
     def lose(at: Floats) -> float:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from losses import CLASSES, KINDS, STREAMS, Kind, design, draw, fit, make_policy, measure, poisson
+from losses import CLASSES, FUNCTIONS, KINDS, STREAMS, Kind, design, draw, fit, make_policy, measure, poisson
 from vestige import CustomLoss, KeyedStreams, LogisticRegression, MemoryStore, Stream, combine
+from vestige.policies.logistic import DEFAULT_L2
 from vestige.types import Floats
 
 RNG = np.random.default_rng
@@ -52,9 +53,7 @@ def test_no_answer_without_a_note_is_far_off(name: str, title: str) -> None:
 def test_the_reference_is_that_of_scipy() -> None:
     for name, title in (("logistic", "class of 3%"), ("huber", "plain"), ("poisson", "one-hot, six levels")):
         rows = draw(name, find(name, title), 0, 5_000)
-        from losses import FUNCTIONS, L2  # noqa: PLC0415
-
-        penalty = np.append(0.0, np.full(rows.shape[1] - 1, L2 if name == "logistic" else 0.0))
+        penalty = np.append(0.0, np.full(rows.shape[1] - 1, DEFAULT_L2 if name == "logistic" else 0.0))
 
         def lose(at: Floats) -> tuple[float, Floats]:
             losses, gradients = FUNCTIONS[name](at, rows)  # noqa: B023
