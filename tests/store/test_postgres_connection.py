@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +12,11 @@ import pytest
 from postgres import Database, Server
 from vestige import Mean, Stream
 from vestige.errors import StoreBusyError, StoreError
-from vestige.store import PostgresStore, open_store
+from vestige.store import PostgresStore, open_reader, open_store
 from vestige.store.postgres.address import Address
 from vestige.store.postgres.connection import Connection
 from vestige.store.postgres.errors import explain_refusal, make_error
+from vestige.store.service_notes import ServiceNotes
 
 HIDDEN = "geheim"
 
@@ -155,8 +157,38 @@ def test_a_server_that_only_lets_one_read_is_named(database: Database, role: str
     database.ask(f"CREATE SCHEMA OURS AUTHORIZATION {role}")
     database.ask(f"ALTER ROLE {role} SET default_transaction_read_only = on")
     address = database.server.address(database.schema, user=role, password=HIDDEN)
-    with open_store(address, keyring=database.keyring) as store:  # its transactions say that they write
-        assert store.names() == ()
+    for create in (True, False):
+        with pytest.raises(StoreError, match=r"only lets you read; .*\(default_transaction_read_only\)"):
+            open_store(address, keyring=database.keyring)
+        if create:
+            database.ask(f"ALTER ROLE {role} RESET default_transaction_read_only")
+            open_store(address, keyring=database.keyring).close()
+            database.ask(f"ALTER ROLE {role} SET default_transaction_read_only = on")
+    assert open_reader(address, keyring=database.keyring).count() == 0
+
+
+def test_a_primary_that_is_fenced_while_a_store_is_open_is_not_written_any_more(database: Database, role: str) -> None:
+    database.ask(f"CREATE SCHEMA OURS AUTHORIZATION {role}")
+    address = database.server.address(database.schema, user=role, password=HIDDEN)
+    with open_store(address, keyring=database.keyring) as store:
+        notes = ServiceNotes(store)
+        database.ask("ALTER SYSTEM SET default_transaction_read_only = on")
+        try:
+            database.ask("SELECT pg_reload_conf()")
+            until = time.monotonic() + 10
+
+            def write() -> None:
+                while time.monotonic() < until:  # the session hears of it in a moment
+                    notes.probe()
+
+            with pytest.raises(StoreError, match="only lets you read"):
+                write()
+        finally:
+            database.ask("ALTER SYSTEM RESET default_transaction_read_only")
+            database.ask("SELECT pg_reload_conf()")
+        while database.ask("SHOW default_transaction_read_only") != [("off",)]:
+            assert time.monotonic() < until
+        notes.probe()
 
 
 def test_a_pooler_that_shares_sessions_is_refused(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,6 +47,8 @@ GROUP_ROWS = 50_000
 """Number of rows after which no more requests are written together, so that none of them waits long."""
 EVERY = 1.0
 """Seconds between two rounds of maintenance."""
+TAKE_OVER = 0.25
+"""Seconds between two attempts to open streams that another process has open."""
 EXPIRY = 10.0
 """Seconds between two looks for requests that have expired; see `vestige.store.taken_requests.GRACE`."""
 _RECENT = 3.0
@@ -135,9 +137,11 @@ class Engine:
 
     @property
     def status(self) -> str:
-        """Whether the engine is ok, stopping, or failing to write."""
+        """Whether the engine is ok, stopping, failing to write, or waiting for streams to be free."""
+        if self._is_stopping:
+            return "stopping"
         is_failing = self._is_failing or time.monotonic() < self._failing_until
-        return "stopping" if self._is_stopping else "failing" if is_failing else "ok"
+        return "failing" if is_failing else "waiting" if self.catalog.unavailable else "ok"
 
     @property
     def waiting(self) -> int:
@@ -204,7 +208,7 @@ class Engine:
         Raises:
             RefusalError: too many requests wait, or the service stops; or there is no such definition.
         """
-        request = RowsRequest(stream, block, key, fingerprint, columns or self.catalog.find(stream).columns, Future())
+        request = RowsRequest(stream, block, key, fingerprint, columns or self.find(stream).columns, Future())
         self._put(request)
         return request.answer
 
@@ -248,6 +252,25 @@ class Engine:
                 raise RefusalError(503, "the store cannot be written or read at present; try again")
             yield self.catalog
 
+    def find(self, stream: str) -> Served:
+        """Find a definition; the lock is waited for only if it is not known.
+
+        Args:
+            stream: its name.
+
+        Returns:
+            The definition with its streams.
+
+        Raises:
+            RefusalError: there is none, or its streams are not open here.
+        """
+        found = self.catalog.served.get(stream)
+        if found is None:
+            self.catalog.check_served(stream)
+            with self.read() as catalog:
+                return catalog.find(stream)
+        return found
+
     def verify(self) -> tuple[str, ...]:
         """Check a copy of the store; the writer waits for the copy alone.
 
@@ -286,9 +309,10 @@ class Engine:
         if self._holder == threading.get_ident():
             yield
             return
+        asked = time.monotonic()
         with self._turn:
             self.store.lock.acquire()
-        self._holder = threading.get_ident()
+        self._holder, self.catalog.asked = threading.get_ident(), asked
         try:
             yield
         finally:
@@ -309,13 +333,14 @@ class Engine:
     # The writer's thread.
 
     def _run(self) -> None:
-        for served in tuple(self.catalog.served.values()):
-            self.prepare(served.definition).result()
+        for definition in [*self._list_missing(), *(served.definition for served in self.catalog.served.values())]:
+            self.prepare(definition).result()
         self._is_prepared.set()
-        due = time.monotonic() + EVERY
+        due = look = time.monotonic() + EVERY
         while True:
             with self._ready:
-                self._ready.wait_for(lambda: self._queue or self._is_stopping, max(0.0, due - time.monotonic()))
+                pause = max(0.0, min(due, look) - time.monotonic())
+                self._ready.wait_for(lambda: self._queue or self._is_stopping, pause)
                 items = self._drain()
             if items:
                 self._work(items)
@@ -324,6 +349,18 @@ class Engine:
             if time.monotonic() >= due:
                 self._attempt_maintenance()
                 due = time.monotonic() + EVERY
+            if time.monotonic() >= look:
+                self._attempt(self._take_over)
+                look = time.monotonic() + (TAKE_OVER if self.catalog.unavailable else EVERY)
+
+    def _list_missing(self) -> list[Definition]:
+        return [each.definition for each in self.catalog.missing.values() if each.definition is not None]
+
+    def _take_over(self) -> None:
+        """Serve what has become free; kernels are loaded meanwhile."""
+        for definition in self._list_missing():
+            self.prepare(definition)
+        self.catalog.take_over()
 
     def _drain(self) -> list[RowsRequest | Job]:
         """The requests that are written together; anything else is alone."""
@@ -441,6 +478,8 @@ class Engine:
     def _find_served(self, request: RowsRequest) -> Served:
         """The definition of a request, if it is still the one that its rows were read for."""
         served = self.catalog.find(request.stream)
+        if not self.catalog.is_open(served):  # nothing may be flushed, which would find that out
+            raise RefusalError(503, _NOT_WRITTEN)
         if served.columns != request.columns:
             raise RefusalError(503, _REPLACED)
         return served

@@ -37,7 +37,7 @@ BODIES = 256 << 20
 """Bytes of all bodies that are held at the same time; more are refused for a while."""
 BODY_SECONDS = 30.0
 """Seconds in which a body has to arrive."""
-PUBLIC = frozenset({"/", "/health", "/docs", "/openapi.json"})
+PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json"})
 """Paths that need no token, besides the files of the page."""
 STATIC = "/static/"
 """Where the files of the page are."""

@@ -110,7 +110,10 @@ class _State(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the numbers."""
         engine = self._engine
-        yield GaugeMetricFamily("vestige_up", "Whether the store can be written.", float(engine.status == "ok"))
+        is_up = engine.status in ("ok", "waiting")
+        yield GaugeMetricFamily("vestige_up", "Whether the store can be written.", float(is_up))
+        unavailable = engine.catalog.unavailable
+        yield GaugeMetricFamily("vestige_streams_unavailable", "Definitions that are open elsewhere.", unavailable)
         yield GaugeMetricFamily("vestige_queue_length", "Requests that wait for the writer.", engine.waiting)
         yield GaugeMetricFamily("vestige_listeners", "Those who watch events.", self._events.listeners)
         yield from self._collect_feeds()

@@ -48,8 +48,12 @@ class Problem(BaseModel):
 class Health(Answer):
     """Whether the service is ready."""
 
-    status: Literal["ok", "stopping", "failing"] = Field(
-        description="ok, failing if the store cannot be written, or stopping."
+    status: Literal["ok", "waiting", "failing", "stopping"] = Field(
+        description="ok, waiting for streams that are open elsewhere, failing if the store cannot be written, or "
+        "stopping."
+    )
+    streams_unavailable: int = Field(
+        0, description="Number of streams that are open in another process, or cannot be opened."
     )
     feeds_failing: int = Field(0, description="Number of queues of --from that cannot be read, or whose rows wait.")
     demo: bool = Field(False, description="Whether the demo is replayed.")

@@ -19,6 +19,7 @@ from vestige.service.events import Events
 from vestige.service.feed import Feed
 from vestige.service.metrics import Metrics
 from vestige.service.models import Health
+from vestige.service.problems import RETRY_SECONDS
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -40,12 +41,19 @@ def make_general_routes(
     """
     routes = APIRouter()
 
+    @routes.get("/ready", response_model=Health, responses={503: {"model": Health, "description": "It is not ready"}})
     @routes.get("/health", response_model=Health, responses={503: {"model": Health, "description": "It is not ready"}})
     async def report_health(request: Request) -> Response:
-        """Say whether the service can take requests: 503 if the store cannot be written, or the service stops."""
+        """Say whether the service can take all requests.
+
+        503 if the store cannot be written, if streams are open in another process, or if the service stops.
+        """
         demo = {"demo": True} if hasattr(request.app.state, "demo") else {}
         failing = {"feeds_failing": sum(feed.is_failing for feed in feeds)} if feeds else {}
-        return JSONResponse({"status": engine.status} | failing | demo, 200 if engine.status == "ok" else 503)
+        status, unavailable = engine.status, engine.catalog.unavailable
+        missing = {"streams_unavailable": unavailable} if unavailable else {}
+        headers = {} if status == "ok" else {"Retry-After": str(RETRY_SECONDS)}
+        return JSONResponse({"status": status} | missing | failing | demo, 200 if status == "ok" else 503, headers)
 
     @routes.get(
         "/metrics",

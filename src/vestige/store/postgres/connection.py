@@ -158,6 +158,18 @@ class Connection:
         if shared == pid:
             self._refuse_pooler()
 
+    def check_writable(self, is_read_only: str) -> None:
+        """Check that transactions of the session may write.
+
+        Args:
+            is_read_only: what the server says of `default_transaction_read_only`.
+
+        Raises:
+            StoreError: they may not, such as those of a role that may only read, or on a primary that was fenced.
+        """
+        if is_read_only == "on":
+            raise make_error(self.where, "25006")
+
     def check_session(self, pid: int) -> None:
         """Check that a statement ran in the session that was begun.
 
@@ -245,10 +257,10 @@ class Connection:
         """Begin a transaction that sees one moment of the database.
 
         Args:
-            is_writer: whether it may write.
+            is_writer: whether it may write, unless the server only lets it read, which stays so.
         """
         self.transactions += 1
-        self.execute(f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ {'WRITE' if is_writer else 'ONLY'}")
+        self.execute("BEGIN ISOLATION LEVEL REPEATABLE READ" + ("" if is_writer else ", READ ONLY"))
 
     def commit(self) -> None:
         """Commit the transaction.

@@ -312,8 +312,10 @@ class Locks:
             StoreBusyError: others hold it for longer than this waits.
         """
         lock = Lock(self._whole, is_shared=not is_writer)
-        self._lock(lock)
+        is_read_only = self._lock(lock)
         try:
+            if is_writer:
+                self._connection.check_writable(is_read_only)
             yield
         finally:
             if self._connection.is_open:
@@ -322,10 +324,13 @@ class Locks:
                 except StoreError:  # what was done is done; the end of the session lets go of the lock
                     self._connection.drop()
 
-    def _lock(self, lock: Lock) -> None:
+    def _lock(self, lock: Lock) -> str:
+        """Wait for a lock; what the server says of `default_transaction_read_only`."""
         name = "pg_advisory_lock_shared" if lock.is_shared else "pg_advisory_lock"
-        found = self._connection.execute(f"SELECT pg_backend_pid(), {name}(%s)", lock.id)
+        about = "pg_backend_pid(), current_setting('default_transaction_read_only')"
+        found = self._connection.execute(f"SELECT {about}, {name}(%s)", lock.id)
         self._connection.check_session(found[0][0])
+        return str(found[0][1])
 
     # Fences.
 

@@ -94,7 +94,7 @@ class Session:
     def _create(self) -> None:
         """Create the store, unless another process does at the same time."""
         connection, rows = self.connection, self.rows
-        connection.execute("BEGIN READ WRITE")
+        connection.execute("BEGIN")
         is_certain = True
         try:
             lock_creation(connection)
