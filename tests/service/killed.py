@@ -59,6 +59,11 @@ class ServiceProcess:
 
     def start(self, seconds: float = 60.0) -> None:
         """Start the service, and wait until it answers."""
+        self.launch()
+        self.wait(seconds)
+
+    def launch(self) -> None:
+        """Start the service."""
         words = [sys.executable, "-m", "vestige", "serve", *self._words, "--open", "--port", str(self.port)]
         prctl = ctypes.CDLL(None).prctl
         self._process = subprocess.Popen(
@@ -66,15 +71,28 @@ class ServiceProcess:
             stdout=subprocess.DEVNULL,
             preexec_fn=lambda: prctl(_DEATH_SIGNAL, signal.SIGKILL),  # noqa: PLW1509  # one system call
         )
+
+    def wait(self, seconds: float = 60.0) -> None:
+        """Wait until the service answers."""
         until = time.monotonic() + seconds
         while not self._listens():
-            assert self._process.poll() is None, "the service has ended"
+            assert self.is_running, "the service has ended"
             assert time.monotonic() < until, "the service does not answer"
             time.sleep(0.02)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
 
     def _listens(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    def tell(self, how: signal.Signals) -> None:
+        """Send the process a signal."""
+        assert self._process is not None
+        self._process.send_signal(how)
 
     def stop(self, how: signal.Signals = signal.SIGKILL) -> None:
         """End the service, by default without notice."""

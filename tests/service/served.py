@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ def serve_here(
     tokens: Path | None = None,
     rate: float = 1e6,
     keyring: Path | None = None,
+    context: ssl.SSLContext | None = None,
 ) -> Iterator[httpx.Client]:
     """A client of a service of the store at an address; with the demo if that has a rate."""
     events = Events()
@@ -40,7 +42,7 @@ def serve_here(
     app = make_app(engine, events, allowed_hosts=hosts, access=Access(tokens), rate=rate, sweeper=sweeper)
     if demo_rate is not None:
         add_demo(app, engine, demo_rate)
-    server = Server(app, events)
+    server = Server(app, events, context)
     thread = threading.Thread(target=server.run, args=([open_listener("127.0.0.1", 0)],), daemon=True)
     thread.start()
     while not server.started:

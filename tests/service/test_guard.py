@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -79,7 +80,7 @@ def test_bodies_that_are_held_together_have_a_limit(client: Client, monkeypatch:
 
 @pytest.mark.parametrize(
     ("patched", "sent", "answered"),
-    [((listener, "IDLE_SECONDS"), b"GET / HTTP/1.1\r\n", b""), ((guard, "BODY_SECONDS"), make_head(9), b" 408 ")],
+    [((listener, "HEAD_SECONDS"), b"GET / HTTP/1.1\r\n", b""), ((guard, "BODY_SECONDS"), make_head(9), b" 408 ")],
 )
 def test_who_sends_nothing_more_is_cut_off(
     monkeypatch: pytest.MonkeyPatch, patched: tuple[object, str], sent: bytes, answered: bytes
@@ -107,6 +108,41 @@ def test_what_is_not_http_is_refused_and_not_repeated(
     assert b" 400 " in got or b" 431 " in got
     assert CANARY.encode() not in got
     assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "GZIP", "br, gzip", "nonsense"])
+def test_a_body_that_is_encoded_is_of_a_type_that_is_not_known(client: Client, encoding: str) -> None:
+    headers = {"Idempotency-Key": "a", "Content-Encoding": encoding}
+    content = gzip.compress(b'[{"spent": 1}]')
+    answer = client.post("/v1/streams/visits/rows", content=content, headers=headers)
+    assert (answer.status_code, answer.headers["accept-encoding"]) == (415, "identity")
+    headers["Content-Encoding"] = "identity"
+    assert client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("/v1/removals", '{"subjects": ["ada"], "subjects": ["bob"]}'),
+        ("/v1/streams", '{"name": "b", "columns": ["x"], "retention": 96, "retention": 9600}'),
+        ("/v1/streams/visits/rows", '[{"spent": 1, "spent": 5}]'),
+        ("/v1/streams/visits/rows", '{"rows": [{"spent": 1}], "rows": [{"spent": 5}]}'),
+        ("/v1/streams/visits/rows", '{"rows": [{"spent": 1}], "\\u0072ows": [{"spent": 5}]}'),
+    ],
+)
+def test_a_member_that_is_there_twice_is_refused(client: Client, path: str, content: str) -> None:
+    headers = {"Idempotency-Key": "a", "Content-Type": "application/json"}
+    answer = client.post(path, content=content, headers=headers)
+    assert (answer.status_code, "twice" in answer.text or "two values" in answer.text) == (422, True)
+    assert "ada" not in answer.text
+    answer = client.post(path, content=content.replace("spent", "\\u0073pent"), headers=headers)
+    assert answer.status_code == 422
+
+
+def test_rows_of_lines_have_each_column_once(client: Client) -> None:
+    headers = {"Idempotency-Key": "a", "Content-Type": "application/x-ndjson"}
+    answer = client.post("/v1/streams/visits/rows", content='{"spent": 1, "spent": 5}', headers=headers)
+    assert answer.status_code == 422
 
 
 def test_hosts_and_origins(client: Client) -> None:

@@ -64,13 +64,33 @@ def test_errors_of_libraries_threads_and_tasks_leave_no_text(stream: io.StringIO
 
 def test_what_many_streams_say_is_written_once_in_a_while(stream: io.StringIO) -> None:
     now = [0.0]
-    STREAMS.filters[-1] = logs.RepetitionFilter(lambda: now[0])
+    STREAMS.filters[-1] = logs.RepetitionFilter(logs.find_template, lambda: now[0])
+    logging.getLogger("vestige").handlers[0].filters = []
     for now[0] in (0.0, 1.0, 59.0, 61.0, 62.0):
         for round_ in range(3):
             log_restart(Mean(), Clock(), Clock(t=9, first=6, last=9, since=round_ + 2))
             log_restarts(Mean(), 2)
     assert stream.getvalue().count("started over and counts from") == 2
     assert stream.getvalue().count("started over in 2 streams") == 2
+
+
+def test_a_line_is_written_once_a_minute_and_others_are_written(stream: io.StringIO) -> None:
+    now, log = [0.0], logging.getLogger("uvicorn.error")
+    logging.getLogger("uvicorn").handlers[0].filters = [logs.RepetitionFilter(logs.find_line, lambda: now[0])]
+    for now[0] in (0.0, 1.0, 59.0, 61.0, 62.0):
+        for number in range(3):
+            log.warning("Invalid HTTP request received.")
+            log.warning("%d of three", number)
+        logging.getLogger("vestige.service").warning("Invalid HTTP request received.")
+    lines = [line.partition(" WARNING ")[2] for line in stream.getvalue().splitlines()]
+    assert lines.count("Invalid HTTP request received.") == 4
+    assert len(lines) == 4 + 2 * 3
+
+
+def test_the_log_of_a_service_is_not_flooded(stream: io.StringIO) -> None:
+    for _ in range(100):
+        logging.getLogger("uvicorn.error").warning("Invalid HTTP request received.")
+    assert stream.getvalue().count("Invalid") == 1
 
 
 def test_what_the_system_said_is_told() -> None:

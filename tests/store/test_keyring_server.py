@@ -368,8 +368,8 @@ def test_a_body_without_a_length_is_refused(shared: Served) -> None:
 @pytest.mark.parametrize(
     ("patched", "sent", "answered"),
     [
-        ((shared_listener, "IDLE_SECONDS"), b"", b""),
-        ((shared_listener, "IDLE_SECONDS"), b"GET /v1/health HTTP/1.1\r\nx: ", b""),
+        ((shared_listener, "HEAD_SECONDS"), b"", b""),
+        ((shared_listener, "HEAD_SECONDS"), b"GET /v1/health HTTP/1.1\r\nx: ", b""),
         ((server, "BODY_SECONDS"), None, b"HTTP/1.1 408 "),
     ],
 )
@@ -396,6 +396,7 @@ def test_who_sends_nothing_more_is_cut_off(
 
 def test_there_is_a_limit_of_connections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listener, "CONNECTIONS", 3)
+    monkeypatch.setattr(shared_listener.Protocol, "is_waiting", False)  # else one of them would be closed
     served = Served(tmp_path)
     with host_server(served.file, served.tokens) as port:
         address = f"http://{HOST}:{port}"

@@ -156,7 +156,7 @@ def serve(
 
         start_log()
         try:
-            Server(app, events, context, announce).run([listener])
+            Server(app, events, context, announce, behind_proxy=behind_proxy).run([listener])
         except KeyboardInterrupt:
             sys.exit(130)  # what shells expect of Ctrl-C
 

@@ -30,12 +30,12 @@ _REFUSALS = {
     "408": "The body did not arrive in time",
     "409": "There is another stream of this name, or the Idempotency-Key was used with another body",
     "413": "The body is too long, or has too many rows",
-    "415": "The Content-Type is not known",
+    "415": "The Content-Type is not known, or the body has a Content-Encoding",
     "421": "The Host is not one that this service answers for",
     "422": "A parameter, the definition or a row is not valid; nothing was taken",
     "431": "The head of the request is too long",
     "429": "Too many requests, or too many wait; see Retry-After",
-    "503": "Not written: send it again, with the same Idempotency-Key; see Retry-After",
+    "503": "Not written, or open elsewhere: send it again, with the same Idempotency-Key; see Retry-After",
 }
 _PUBLIC_REFUSALS = ("403", "421", "431")
 _METHODS = ("get", "post", "delete")

@@ -8,6 +8,7 @@ of the log has the text of an error; held by tests/service/test_guard.py.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections.abc import Callable
@@ -54,6 +55,7 @@ _HEADERS = {
     "Cache-Control": "no-store",
 }
 _WITH_BODY = ("POST", "PUT", "PATCH")
+_AS_IT_IS = ("", "identity")
 _log = logging.getLogger("vestige.service")
 
 
@@ -147,8 +149,13 @@ class _Body:
         """Wait for the body, if it is not too long."""
         if scope["method"] not in _WITH_BODY:
             return
-        limit = BODY if scope["path"].endswith("/rows") else SMALL_BODY
-        length = Headers(scope=scope).get("content-length", "0")
+        headers, has_rows = Headers(scope=scope), scope["path"].endswith("/rows")
+        if headers.get("content-encoding", "").strip().lower() not in _AS_IT_IS:
+            raise RefusalError(
+                415, "the body has a Content-Encoding, such as gzip; send it as it is", {"Accept-Encoding": "identity"}
+            )
+        limit = BODY if has_rows else SMALL_BODY
+        length = headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit() or len(length) > 15 or int(length) > limit:
             raise _refuse_length(limit)
         parts: list[bytes] = []
@@ -166,7 +173,10 @@ class _Body:
             raise RefusalError(
                 408, f"the body did not arrive within {BODY_SECONDS:g} s; send it again", {"Connection": "close"}
             ) from None
-        self._message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        content = b"".join(parts)
+        if not has_rows:
+            _check_members(content)
+        self._message = {"type": "http.request", "body": content, "more_body": False}
 
     def _hold(self, size: int, limit: int) -> None:
         if self._size + size > limit:
@@ -183,6 +193,21 @@ class _Body:
         """Hand the body on, then wait for the end of the connection."""
         message, self._message = self._message, None
         return await self._receive() if message is None else message
+
+
+def _check_members(content: bytes) -> None:
+    """Refuse JSON in which an object has a member twice, of which the last would count; what is not JSON passes."""
+    try:
+        json.loads(content or b"0", object_pairs_hook=_make_object)
+    except (ValueError, RecursionError):
+        return
+
+
+def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise RefusalError(422, "an object of the body has a member twice; give each once; nothing was done")
+    return made
 
 
 def _refuse_length(limit: int) -> RefusalError:

@@ -13,19 +13,18 @@ from collections.abc import Callable
 from vestige.errors import MissingExtraError
 from vestige.service.events import Events
 from vestige.service.guard import HEAD
-from vestige.store.listener import configure
+from vestige.store import listener
 
 try:
-    import uvicorn
     from fastapi import FastAPI
 except ModuleNotFoundError:
     raise MissingExtraError("vestige serve", "serve") from None
 
-CONNECTIONS = 1_000
-"""Number of connections at the same time; more are answered with 503."""
+CONNECTIONS, CLIENT_CONNECTIONS = 1_000, 256
+"""Number of connections at the same time, of all clients and of one."""
 
 
-class Server(uvicorn.Server):
+class Server(listener.Server):
     """A server that says where it listens once it does, and ends events when it stops.
 
     Args:
@@ -33,6 +32,7 @@ class Server(uvicorn.Server):
         events: where it tells what happens.
         context: how TLS is spoken; None for connections in clear.
         announce: called with the address once the server listens.
+        behind_proxy: whether all connections are those of a proxy, so that they are not limited by client.
     """
 
     def __init__(
@@ -41,8 +41,12 @@ class Server(uvicorn.Server):
         events: Events,
         context: ssl.SSLContext | None = None,
         announce: Callable[[str], None] = lambda _: None,
+        *,
+        behind_proxy: bool = False,
     ) -> None:
-        super().__init__(configure(app, context, CONNECTIONS, lifespan="on", h11_max_incomplete_event_size=HEAD))
+        each = CONNECTIONS if behind_proxy else CLIENT_CONNECTIONS
+        more = {"lifespan": "on", "h11_max_incomplete_event_size": HEAD}
+        super().__init__(listener.configure(app, context, CONNECTIONS, each, **more))
         self._events, self._announce, self._scheme = events, announce, "http" if context is None else "https"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

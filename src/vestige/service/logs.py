@@ -1,7 +1,8 @@
 """Lines of the log without what was sent: of an error its type and place, never its text.
 
 The text of an error may quote a row. So lines with an error, those of uvicorn and asyncio included, name the type of
-the error, the file and the line; and what the system said of a file or a database, which is not about a row.
+the error, the file and the line; and what the system said of a file or a database, which is not about a row. A line
+is written once a minute at most, so that nobody who sends nonsense floods the log.
 Guarantee: an error with any text leaves nothing of it in the log; held by tests/service/test_logs.py.
 """
 
@@ -63,16 +64,44 @@ def _find_reasons(problem: BaseException | None) -> Iterator[str]:
         problem = problem.__cause__ or problem.__context__
 
 
-class RepetitionFilter(logging.Filter):
-    """Lets one line of each kind through in a while: of thousands of streams, each would say the same.
+def find_template(record: logging.LogRecord) -> str:
+    """The text of a line before values are put into it.
 
     Args:
+        record: the line.
+
+    Returns:
+        The text: of thousands of streams, each would say the same.
+    """
+    return str(record.msg)
+
+
+def find_line(record: logging.LogRecord) -> str:
+    """The whole line, but for its time.
+
+    Args:
+        record: the line.
+
+    Returns:
+        Who writes it, and what.
+    """
+    problem = record.exc_info[1] if record.exc_info else None
+    return f"{record.name} {record.msg} {record.args} {_describe_or_none(problem)}"
+
+
+class RepetitionFilter(logging.Filter):
+    """Lets one line of each kind through in a while.
+
+    Args:
+        find_kind: what tells the kinds apart.
         clock: seconds that never go back.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, find_kind: Callable[[logging.LogRecord], str], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         super().__init__()
-        self._clock, self._until = clock, dict[str, float]()
+        self._find_kind, self._clock, self._until = find_kind, clock, dict[str, float]()
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Tell whether a line is written.
@@ -83,9 +112,10 @@ class RepetitionFilter(logging.Filter):
         Returns:
             False for one of a kind that was written less than a minute ago.
         """
-        now, kind = self._clock(), str(record.msg)
+        now, kind = self._clock(), self._find_kind(record)
         if self._until.get(kind, now) > now:
             return False
+        self._until = {known: until for known, until in self._until.items() if until > now}
         self._until[kind] = now + _QUIET_SECONDS
         return True
 
@@ -127,11 +157,12 @@ def start_log(stream: TextIO | None = None) -> None:
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(SafeFormatter())
+    handler.addFilter(RepetitionFilter(find_line))
     for name in _NAMES:
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
         log.setLevel(logging.WARNING)
-    STREAMS.addFilter(RepetitionFilter())
+    STREAMS.addFilter(RepetitionFilter(find_template))
     logging.raiseExceptions = False  # a line that cannot be written would be shown with its arguments
     threading.excepthook = lambda given: _log.error("a thread ended: %s", _describe_or_none(given.exc_value))
 

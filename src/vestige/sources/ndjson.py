@@ -120,7 +120,10 @@ def parse_array(content: bytes, columns: Columns) -> Batches:
         ValueError: it cannot be parsed; the text may quote a row, so do not show it.
     """
     text = content.decode()
-    rows = _find_rows(reference.loads(text))
+    parsed = reference.loads(text)
+    if isinstance(parsed, dict) and (text.count('"rows"') > 1 or "\\" in text):
+        reference.loads(text, object_pairs_hook=_check_rows)
+    rows = _find_rows(parsed)
     if _may_repeat(content, rows, columns.names):
         rows = _find_rows(_make_decoder(columns).decode(text))
     numbers = _make_numbers(rows, columns.floats)
@@ -152,6 +155,13 @@ def list_members(content: bytes, *, is_array: bool) -> set[str]:
     lines = [] if is_array else [line for line in content.split(b"\n") if line.strip()]
     rows = _find_rows(reference.loads(content)) if is_array else map(reference.loads, lines)
     return {name for row in rows for name in row}
+
+
+def _check_rows(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse an object that has rows twice, of which Python takes the last."""
+    if [name for name, _ in pairs].count("rows") > 1:
+        raise SourceError("'rows' is given twice in one object; give it once")
+    return dict(pairs)
 
 
 def _find_rows(parsed: object) -> list[dict[str, object]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from vestige.errors import MissingExtraError, ParameterError
 from vestige.store.keyring.file import KeyringFile
 from vestige.store.keyring.server import make_app
-from vestige.store.listener import configure, load_certificate, open_listener
+from vestige.store.listener import Server, configure, load_certificate, open_listener
 from vestige.store.tokens import read_tokens
 
 try:
@@ -21,8 +21,8 @@ try:
 except ModuleNotFoundError:
     raise MissingExtraError("a keyring server", "serve") from None
 
-CONNECTIONS = 256
-"""Number of connections at the same time; more are answered with 503."""
+CONNECTIONS, CLIENT_CONNECTIONS = 256, 64
+"""Number of connections at the same time, of all clients and of one."""
 _IN_CLEAR = "keys would cross the network in clear; give a certificate, or listen on 127.0.0.1 alone"
 
 
@@ -96,4 +96,4 @@ def make_server(keyring: KeyringFile, tokens: str | Path, context: ssl.SSLContex
         False
         >>> folder.cleanup()
     """
-    return uvicorn.Server(configure(make_app(keyring, tokens), context, CONNECTIONS, lifespan="off"))
+    return Server(configure(make_app(keyring, tokens), context, CONNECTIONS, CLIENT_CONNECTIONS, lifespan="off"))
