@@ -43,7 +43,8 @@ _IN_CLEAR = (
 @click.option(
     "--behind-proxy",
     is_flag=True,
-    help="Listen in clear on a --host that others can reach, because a proxy in front of it does TLS.",
+    help="Listen in clear on a --host that others can reach, because a proxy in front of it does TLS; connections are "
+    "not limited by address, since all have that of the proxy.",
 )
 @click.option(
     "--rate",
