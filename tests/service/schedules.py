@@ -22,6 +22,9 @@ from typing import Any
 import httpx
 from killed import ServiceProcess
 
+from vestige.ingest.definition import Definition
+from vestige.keyed.rehearsal import rehearse
+
 WRITERS = 3
 """Number of clients that send at the same time."""
 TIMEOUT = 0.5
@@ -29,6 +32,7 @@ TIMEOUT = 0.5
 PATIENCE = 240.0
 """Seconds in which everything comes to its end once all is well again."""
 _AGAIN = (429, 503)
+_DEFINITION: dict[str, Any] = {"columns": ["x"], "by": "key", "retention": 48, "seed": 1}
 Fence = Callable[[int], None]
 """Has the server of the database end the sessions of a service, by its number."""
 
@@ -108,7 +112,7 @@ class Schedule:
 
     def __init__(self, pair: Pair, seed: int, seconds: float, ends: float) -> None:
         self._pair, self._seed, self._seconds, self._ends = pair, seed, seconds, ends
-        self._definition = {"name": f"s{seed}", "columns": ["x"], "by": "key", "retention": 48, "seed": 1}
+        self._definition = _DEFINITION | {"name": f"s{seed}"}
         self._path = f"/v1/streams/s{seed}"
         self._has_ended, self._is_well = threading.Event(), threading.Event()
         self._http = httpx.Client(timeout=TIMEOUT, trust_env=False, verify=False)  # noqa: S501  # in clear, on this host
@@ -283,6 +287,8 @@ class Schedule:
 @contextmanager
 def serve_pair(addresses: tuple[str, str], options: tuple[str, ...], fence: Fence | None) -> Iterator[Pair]:
     """Two services on one store, each with an address of its own for it."""
+    definition = Definition.from_data(_DEFINITION)
+    rehearse(definition.make_policy(), definition.retention, is_timed=False)  # compiled once, before services need it
     pair = Pair((ServiceProcess(addresses[0], *options), ServiceProcess(addresses[1], *options)), fence)
     try:
         pair.heal()

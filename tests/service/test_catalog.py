@@ -195,6 +195,27 @@ def test_definitions_that_cannot_be_read_are_not_unknown(
     assert send(second, "a")[0].taken == 2
 
 
+def test_definitions_that_cannot_be_read_any_more_keep_nothing_from_being_written(
+    begin: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = begin()
+    create(engine)
+
+    def fail(_: ServiceNotes) -> None:
+        raise StoreError("row 1 of the table definitions is damaged")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ServiceNotes, "read_definitions", fail)
+        wait_for(engine, "waiting")
+        assert send(engine, "a")[0].taken == 2
+        assert refuse(send, engine, "a", "nowhere") == 503
+        engine.submit(engine.store.release)
+        wait_for(engine, "waiting")
+        assert refuse(send, engine, "b") == 503
+    wait_for(engine)
+    assert send(engine, "b")[0].taken == 2
+
+
 def test_a_definition_that_could_not_be_written_is_left_to_others(
     begin: Callable[[], Engine], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from killed import compile_kernels
 from schedules import Pair, run_schedules, serve_pair
 
 from postgres import Database
@@ -16,7 +15,6 @@ _HOSTS = ("first_host", "second_host")
 
 def check_postgres(database: Database, seeds: range, seconds: float, ends: float) -> None:
     """Run schedules on PostgreSQL, where two services may have the store open."""
-    compile_kernels()
 
     def fence(number: int) -> None:
         database.ask(
@@ -31,7 +29,6 @@ def check_postgres(database: Database, seeds: range, seconds: float, ends: float
 
 def check_sqlite(folder: Path, seeds: range, seconds: float, ends: float) -> None:
     """Run schedules on a file, which one service has at a time."""
-    compile_kernels()
     address = str(folder / "visits.db")
     with serve_pair((address, address), (), None) as pair:
         run_schedules(pair, seeds, seconds, ends)

@@ -272,8 +272,8 @@ class Routes:
         """Ask once whether the service can take rows.
 
         Returns:
-            `ok`; `waiting` if streams are open in another process, `failing` if the store cannot be written, `stopping` if
-            the service ends.
+            `ok`; `waiting` if streams are open in another process, `failing` if the store cannot be written,
+            `stopping` if the service ends.
 
         Raises:
             ServiceError: the service does not answer.

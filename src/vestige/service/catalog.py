@@ -156,10 +156,7 @@ class Catalog:
         self._known: _Known = {}
         """What was read from the store, and what it says, by the name of a definition or the text of terms."""
         self._looked, self.asked = 0.0, 0.0
-        try:
-            self.take_over()
-        except StoreError as problem:
-            _log.warning("the definitions of the store cannot be read: %s", describe(problem))
+        self.take_over()
 
     @property
     def families(self) -> tuple[KeyedStreams, ...]:
@@ -229,13 +226,14 @@ class Catalog:
         Raises:
             StoreError: the store cannot be read.
         """
-        began = time.monotonic()
-        known, self._known = self._known, {}
-        stored = {name: self._parse(name, data, known) for name, data in self._notes.read_definitions().items()}
-        open_here, singles = self._store.families, dict[str, Stored]()
+        began, open_here = time.monotonic(), self._store.families
         self._families = {
             terms: streams for terms, streams in self._families.items() if any(each is streams for each in open_here)
         }
+        self.served = {name: served for name, served in self.served.items() if self.is_open(served)}
+        known, self._known = self._known, {}
+        stored = {name: self._parse(name, data, known) for name, data in self._notes.read_definitions().items()}
+        singles = dict[str, Stored]()
         for terms in self._store.list_terms():
             if not {"statistic", "columns", "targets"} <= terms.about.keys():
                 continue  # a program of its own has made them
@@ -298,11 +296,14 @@ class Catalog:
         return terms if terms in self._closed else None
 
     def take_over(self) -> None:
-        """Open what is not open here and free, and serve it as its last holder has left it.
+        """Open what is not open here and free, and serve it as its last holder has left it; trouble is only logged."""
+        try:
+            self._take_over()
+        except StoreError as problem:  # which keeps nothing that is open from being written, nor from being erased
+            self._looked = 0.0
+            _log.warning("the definitions of the store cannot be read: %s", describe(problem))
 
-        Raises:
-            StoreError: the store cannot be read.
-        """
+    def _take_over(self) -> None:
         self.look()
         opened = dict[str, KeyedStreams]()
         for each in (*self.missing.values(), *self._closed.values()):

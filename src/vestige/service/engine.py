@@ -57,7 +57,6 @@ the few bytes that `probe` writes."""
 _NOT_WRITTEN = "the store could not be written; send the request again with the same Idempotency-Key"
 _REPLACED = "the stream was created anew while the rows were read; send the request again with the same Idempotency-Key"
 _NOT_DONE = "the store could not be read or written; try again"
-_QUIET = 60.0
 _log = logging.getLogger("vestige.service")
 _Result = TypeVar("_Result")
 Outcome = tuple[Counts, bool] | RefusalError
@@ -124,7 +123,6 @@ class Engine:
         self._rows = 0
         self._ready, self._turn = threading.Condition(), threading.Lock()
         self._holder: int | None = None
-        self._logged: dict[str, float] = {}
         self._is_stopping = self._is_failing = self._is_stale = False
         """The last one: whether memory may hold what the store does not. Others see it only if that is so."""
         self._expires = self._failing_until = 0.0
@@ -283,7 +281,7 @@ class Engine:
         try:
             return self.store.verify()
         except StoreError as problem:
-            self._log_failure(problem)
+            _log_failure(problem)
             raise RefusalError(503, _NOT_DONE) from None
 
     def prepare_page(self, stream: str) -> None:
@@ -545,27 +543,18 @@ class Engine:
                 self.notes.probe()
         except Exception as problem:
             self._is_failing = True
-            self._log_failure(problem)
+            _log_failure(problem)
             return False
         self._is_failing = False
         return True
 
     def _fail(self, problem: Exception) -> None:
         """Trust the store alone from now on, since what is in memory may not be in it."""
-        self._log_failure(problem)
+        _log_failure(problem)
         if isinstance(problem, StoreError):
             self._failing_until = time.monotonic() + _RECENT
         self._is_failing = True
         self._is_usable()
-
-    def _log_failure(self, problem: Exception) -> None:
-        """Log what went wrong, the same once a minute; the text of an error may quote a row or name a stream."""
-        text = describe(problem)
-        now = time.monotonic()
-        self._logged = {known: at for known, at in self._logged.items() if at > now - _QUIET}
-        if text not in self._logged:
-            self._logged[text] = now
-            _log.error("the store could not be used: %s", text)
 
     def _report(self, kind: str, facts: dict[str, object]) -> None:
         """Tell what happened; who listens cannot stop the writer."""
@@ -573,6 +562,10 @@ class Engine:
             self._tell(kind, facts)
         except Exception as problem:
             _log.error("an event could not be told: %s", describe(problem))
+
+
+def _log_failure(problem: Exception) -> None:
+    _log.error("the store could not be used: %s", describe(problem))  # its text may quote a row or name a stream
 
 
 def _explain(problem: DataError, request: RowsRequest) -> str:
