@@ -35,7 +35,7 @@ ROUTES = {
     ("POST", "/v1/verify"): "audit",
     ("GET", "/metrics"): "read",
 }
-PUBLIC = ("/", "/health", "/docs", "/openapi.json", "/static/main.js")
+PUBLIC = ("/", "/health", "/ready", "/docs", "/openapi.json", "/static/main.js")
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_public_paths_need_none_and_all_others_do(client: Client) -> None:
         assert client.get(path).status_code == 401
     listed = {(m.upper(), p) for p, each in client.get("/openapi.json").json()["paths"].items() for m in each}
     routes = {(m, p.replace("visits", "{name}").replace("nothing", "{name}")) for m, p in ROUTES}
-    assert listed == routes | {("GET", "/health"), ("GET", "/v1/events")}
+    assert listed == routes | {("GET", "/health"), ("GET", "/ready"), ("GET", "/v1/events")}
 
 
 def test_a_revoked_token_is_refused_at_once_also_where_it_listens(client: Client, tokens: Path) -> None:

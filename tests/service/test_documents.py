@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from served import serve_here
 
+_PUBLIC = ("/health", "/ready")
+
 
 @pytest.fixture(scope="module")
 def client() -> Any:
@@ -23,11 +25,11 @@ def test_each_route_has_a_model_its_scopes_and_its_refusals(client: Any) -> None
             kind, body = next(iter(content.items()))
             assert len(content) == 1, (path, method)
             assert (kind != "application/json") or "$ref" in body["schema"], (path, method)
-            assert path == "/health" or (operation["x-scopes"] and operation["security"] == [{"token": []}])
+            assert path in _PUBLIC or (operation["x-scopes"] and operation["security"] == [{"token": []}])
             refused = {status: each for status, each in operation["responses"].items() if status >= "400"}
             assert {"403", "421"} <= {*refused}
             for status, each in refused.items():
-                assert (path == "/health" and status == "503") or [*each["content"]] == ["application/problem+json"]
+                assert (path in _PUBLIC and status == "503") or [*each["content"]] == ["application/problem+json"]
     assert "HTTPValidationError" not in document["components"]["schemas"]
     kinds = document["paths"]["/v1/streams/{name}/rows"]["post"]["requestBody"]["content"]
     assert [*kinds] == ["application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"]

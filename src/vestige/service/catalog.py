@@ -242,9 +242,9 @@ class Catalog:
                 singles[terms.fixed_text] = found
             else:
                 stored.setdefault(str(terms.about.get("stream") or UNNAMED), found)
-        self._closed = {terms: each for terms, each in singles.items() if terms not in self._families}
-        for terms, each in singles.items():
-            for name in self._families.get(terms, ()):
+        self._closed = {fixed: each for fixed, each in singles.items() if fixed not in self._families}
+        for fixed, each in singles.items():
+            for name in self._families.get(fixed, ()):
                 if each.definition is not None and name not in stored:
                     stored[name] = replace(each, definition=replace(each.definition, name=name))
         served = {name: self._serve(name, each) for name, each in stored.items()}

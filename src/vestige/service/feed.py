@@ -122,6 +122,7 @@ class Feed:
                         return
             except RefusalError as problem:
                 self._warn(f"{self._options.address.name}: {problem}")
+                pause = _FIRST_PAUSE  # the queue is not asked before the stream is open here
             except (SourceError, ParameterError) as problem:
                 self._warn(str(problem))
             except Exception as problem:

@@ -173,7 +173,7 @@ class Protocol(H11Protocol):
         super().connection_made(transport)
         self._address = "" if self.client is None else self.client[0]
         if not self._clients.add(self, self._address):
-            self.app = service_unavailable  # type: ignore[assignment]
+            self.app = service_unavailable
         self._wait(HEAD_SECONDS)
 
     def data_received(self, data: bytes) -> None:

@@ -62,7 +62,7 @@ def make_stream_routes(engine: Engine, metrics: Metrics) -> APIRouter:
     async def take_rows(name: str, request: Request, idempotency_key: _IdempotencyKey) -> dict[str, Any]:
         """Take rows: JSON, NDJSON or an Arrow stream; the answer comes once they are flushed."""
         served = engine.catalog.served.get(name)  # without the lock, which a commit holds: it would stop all others
-        columns = (served or await asyncio.to_thread(engine.find, name)).columns
+        columns = (await asyncio.to_thread(engine.find, name) if served is None else served).columns
         content, kind = await request.body(), find_kind(request.headers.get("content-type", ""))
         if len(content) <= SMALL:
             block, absent = read_body(content, kind, columns)
