@@ -98,7 +98,7 @@ class ServiceProcess:
         """End the service, by default without notice."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(30.0)
+            self._process.wait(120.0)
             self._process = None
 
 

@@ -192,9 +192,10 @@ class Schedule:
     # Clients.
 
     def _send(self, number: int, method: str, path: str, body: object = None, key: str | None = None) -> httpx.Response:
-        headers = {} if key is None else {"Idempotency-Key": key}
+        headers = {"Content-Type": "application/json"} | ({} if key is None else {"Idempotency-Key": key})
+        content = None if body is None else json.dumps(body)
         url = self._pair.services[number].url + path
-        return self._http.request(method, url, json=body, headers=headers)
+        return self._http.request(method, url, content=content, headers=headers)
 
     def _settle(self, coin: random.Random, method: str, path: str, body: object = None) -> list[int]:
         """Send a call until it is answered; the statuses of the last answer, and of those after an answer was lost."""
