@@ -32,6 +32,8 @@ TIMEOUT = 0.5
 PATIENCE = 240.0
 """Seconds in which everything comes to its end once all is well again."""
 _AGAIN = (429, 503)
+_SENT_AGAIN = 20
+"""Number of requests of each schedule that are sent again at its end."""
 _DEFINITION: dict[str, Any] = {"columns": ["x"], "by": "key", "retention": 48, "seed": 1}
 Fence = Callable[[int], None]
 """Has the server of the database end the sessions of a service, by its number."""
@@ -140,6 +142,8 @@ class Schedule:
                 self._is_well.set()
                 self._pair.note("healed")
             sent = [request for each in running for request in each.result(2 * PATIENCE)]
+        for request in coin.sample(sent, min(_SENT_AGAIN, len(sent))):
+            self._insist(coin, request, may_be_lost=False)
         self._compare(coin, sent)
         self._http.close()
         assert not self._problems, (self._seed, self._problems, self._pair.history)
@@ -219,11 +223,12 @@ class Schedule:
             self._insist(coin, request)
         return sent
 
-    def _insist(self, coin: random.Random, request: Request) -> None:
+    def _insist(self, coin: random.Random, request: Request, *, may_be_lost: bool = True) -> None:
+        """Send a request until it is answered, or given up; one that was acknowledged is not counted again."""
         path = f"{self._path}/rows"
         while time.monotonic() < self._until:
             number = coin.randrange(2)
-            if coin.random() < 0.15:
+            if may_be_lost and coin.random() < 0.15:
                 self._lose_answer(coin, number, path, request)
                 if coin.random() < 0.3:
                     return  # given up: it may be counted, or not
@@ -231,8 +236,10 @@ class Schedule:
             with suppress(httpx.HTTPError):
                 answer = self._send(number, "POST", path, request.rows, request.key)
                 if answer.status_code == 200:
+                    made = answer.json()
+                    is_right = made["taken"] == len(request.rows) and made["replayed"] >= bool(request.is_certain)
+                    self._expect(is_right, f"{request}: {made}")
                     request.is_certain = True
-                    self._expect(answer.json()["taken"] == len(request.rows), f"taken: {answer.text}")
                     return
                 if answer.status_code not in _AGAIN:
                     self._expect(is_right=False, text=f"{answer.status_code} for {request.key}: {answer.text}")
