@@ -33,6 +33,7 @@ def begin(database: Database) -> Iterator[Callable[[], Engine]]:
     def start() -> Engine:
         engine = Engine(database.open())
         engine.start()
+        engine.prepare(Definition.from_data(VISITS)).result()  # so that no answer waits for kernels
         made.append(engine)
         return engine
 
