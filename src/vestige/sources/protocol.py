@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from vestige.errors import SourceError
 from vestige.sources.block import Block
 from vestige.sources.held import HeldRows
 from vestige.sources.keys import By
@@ -24,6 +25,9 @@ IfReplaced = Literal["refuse", "restart", "continue"]
 
 IfMoved = Literal["refuse", "same", "new"]
 """What to do with a source that may be one that was read before at another place, if nothing that is held tells."""
+
+_MOST_RESTARTS = 255
+"""How often a source may be begun anew: positions count it in a byte."""
 
 Unit = Literal["s", "ms", "us", "ns"]
 """Unit of time stamps that are plain numbers."""
@@ -181,6 +185,28 @@ class History:
     if_replaced: IfReplaced = "refuse"
     warn: Callable[[str], None] = lambda _: None
     if_moved: IfMoved = "refuse"
+
+
+def count_restart(name: str, generation: int) -> int:
+    """Count that a source is begun anew.
+
+    Args:
+        name: its name.
+        generation: how often it was before.
+
+    Returns:
+        One more.
+
+    Raises:
+        SourceError: it is one more than a position has room for.
+
+    Example:
+        >>> count_restart("visits", 2)
+        3
+    """
+    if generation >= _MOST_RESTARTS:
+        raise SourceError(f"{name}: was begun anew {generation} times, which is the most; read it into another store")
+    return generation + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import numpy as np
 
 from vestige.errors import MissingExtraError, ParameterError, SourceError
 from vestige.sources.block import Block
-from vestige.sources.protocol import History, Resumption, Source
+from vestige.sources.protocol import History, Resumption, Source, count_restart
 from vestige.sources.query.positions import QueryPosition, QueryPositions, digest_query
 from vestige.store.postgres.address import Address, load_psycopg
 from vestige.store.postgres.errors import explain_refusal
@@ -151,7 +151,7 @@ class QuerySource(Source):
         if change and history.if_replaced == "refuse":
             raise SourceError(f"{self.name}: {_GONE.format(why=change)}: nothing was taken")
         if change and history.if_replaced == "restart":
-            source = replace(self, generation=furthest.generation + 1)
+            source = replace(self, generation=count_restart(self.name, furthest.generation))
             begin = QueryPosition(digest=digest_query(self.query), generation=source.generation).encode()
             return Resumption(source, self.name, begin, is_restarted=True)
         source, renew = replace(self, generation=furthest.generation), None

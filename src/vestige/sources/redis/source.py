@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from vestige.errors import MissingExtraError, SourceError
 from vestige.sources.block import Block
 from vestige.sources.dialect import USUAL, Dialect
-from vestige.sources.protocol import History, Resumption, Source
+from vestige.sources.protocol import History, Resumption, Source, count_restart
 from vestige.sources.redis.address import RedisAddress
 from vestige.sources.redis.group import acknowledge_entries, explain_persistence, trim_stream
 from vestige.sources.redis.link import Link, LostError, RefusedError, StreamState, pair
@@ -164,7 +164,8 @@ class RedisSource(Source):
         if change and history.if_replaced == "refuse":
             raise SourceError(f"{self.name}: {GONE.format(why=change)}: nothing was taken")
         is_restarted = bool(change) and history.if_replaced == "restart"
-        generation, at, renew = furthest.generation + is_restarted, RedisPosition.decode(start), None
+        generation = count_restart(self.name, furthest.generation) if is_restarted else furthest.generation
+        at, renew = RedisPosition.decode(start), None
         if is_restarted or at.generation != generation:
             at = RedisPosition()
         elif change and furthest.entry == FIRST and seen is not None:
