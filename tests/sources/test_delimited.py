@@ -197,3 +197,15 @@ def test_nothing_at_all_is_empty(tmp_path: Path, text: str) -> None:
     (tmp_path / "rows.csv").write_text(text, newline="")
     with pytest.raises(SourceError, match="is empty; expected a header and rows"):
         list(FileSource(str(tmp_path / "rows.csv"), ["a"]).blocks())
+
+
+@pytest.mark.parametrize("cell", ["nan(1)", "NAN(abc)", "1\x85", "1\x1f", "(1)"])
+@pytest.mark.parametrize("company", ["2", "true", str(2**60)])
+def test_what_is_no_number_is_refused_by_its_row(tmp_path: Path, cell: str, company: str) -> None:
+    """Whatever stands beside it: plain numbers are read in another way than words and large whole numbers."""
+    path = tmp_path / "a.csv"
+    path.write_text(f"spent,shop\n1.5,a\n{company},b\n{cell},c\n")
+    with pytest.raises(SourceError, match=r"row 3 has a value that is not a number in column spent"):
+        list(FileSource(str(path), ["spent"]).blocks())
+    path.write_text(f"spent,shop\n1.5,a\n{company},b\n\u00a02\u2009,c\nnan,d\n-nan,e\n")
+    assert sum(len(block.rows) for block in FileSource(str(path), ["spent"]).blocks()) == 3

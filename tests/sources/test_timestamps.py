@@ -92,9 +92,15 @@ def test_nanoseconds_lose_no_microsecond() -> None:
         assert (parse_times(column)[:1_000] == expected).all()
 
 
-@pytest.mark.parametrize("value", ["58842-01-01", 10**12, "1e300", 2**63 - 1, -(10**12), float("inf")])
+@pytest.mark.parametrize("value", ["58842-01-01", 10**12, "1e300", 2**63 - 1, -(10**12), -(2**63), float("inf")])
 def test_what_is_beyond_all_years_is_refused_even_with_a_unit(value: object) -> None:
     assert read(value, unit="s") is None
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_the_least_whole_number_is_no_time(unit: Unit) -> None:
+    assert read(-(2**63), unit=unit) is None
+    assert read(str(-(2**63)), unit=unit) is None
 
 
 BASES = [

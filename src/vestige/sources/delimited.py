@@ -154,7 +154,7 @@ def _parse(
         rows = BOM_UTF8 + rows
     try:
         batches = _parse_parts(rows, columns, header, texts, dialect, _PART if plain else len(rows) + 1)
-        wide = [name for name in columns.floats if name not in texts and _has_wide(batches, name)]
+        wide = [name for name in columns.floats if name not in texts and _is_inexact(batches, name)]
         if not wide:
             return batches, texts
         return _parse(rows, columns, header, read, [*texts, *wide], dialect)
@@ -169,9 +169,11 @@ def _parse(
             raise _explain_problem(str(problem), columns, header, read) from None
 
 
-def _has_wide(batches: Sequence[pa.RecordBatch], name: str) -> bool:
-    """Whether a column that was read as floats has numbers beyond 2^53, of which whole ones may be rounded."""
-    return any(is_wide(batch.column(name).to_numpy(zero_copy_only=False)) for batch in batches)
+def _is_inexact(batches: Sequence[pa.RecordBatch], name: str) -> bool:
+    """Whether a column that was read as floats has some that may be rounded, beyond 2^53, or may be no numbers."""
+    columns = [batch.column(name) for batch in batches]
+    is_nan = any(compute.any(compute.is_nan(column), min_count=0).as_py() for column in columns)
+    return is_nan or any(is_wide(column.to_numpy(zero_copy_only=False)) for column in columns)
 
 
 def _parse_parts(
@@ -283,6 +285,8 @@ def to_floats(column: pa.Array, dialect: Dialect = USUAL) -> pa.Array:
         [1.5, 1.0, None]
     """
     text = normalize_numbers(column, dialect)
+    if compute.any(compute.match_substring(text, "("), min_count=0).as_py():
+        raise pa.ArrowInvalid("nan(1) is not a number")
     lower = compute.utf8_lower(text)
     words = compute.index_in(lower, value_set=pa.array(BOOLEANS), skip_nulls=True)
     numbers = compute.cast(compute.if_else(compute.is_valid(words), None, text), pa.float64())

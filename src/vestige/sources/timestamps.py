@@ -29,6 +29,8 @@ _ISO = (
     r"(?:[Tt ](?P<clock>\d{2}(?::\d{2}){0,2})(?:(?P<fraction>\.\d{1,6})\d*)? ?(?P<zone>[Zz]|[+-]\d{2}(?::?\d{2})?)?)?$"
 )
 _WHOLE = r"^-?\d{1,19}$"
+_BLANKS = "\t\n\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
+"""All blanks of Unicode that are no control characters, but for tabs and line breaks."""
 _MISSING = pa.array(csv.ConvertOptions().null_values)
 _NOTATIONS = (pa.timestamp("us", "UTC"), pa.timestamp("us"))
 _PROBE = 64
@@ -116,7 +118,7 @@ def normalize_text(text: pa.Array) -> pa.Array:
         >>> normalize_text(pa.array([" 1", "NA"])).to_pylist()
         ['1', None]
     """
-    text = compute.utf8_trim_whitespace(text)
+    text = compute.utf8_trim(text, _BLANKS)
     return compute.if_else(compute.is_in(text, value_set=_MISSING), None, text)
 
 
@@ -174,7 +176,7 @@ def _from_count(numbers: Ints, unit: Unit) -> Times:
     if unit == "ns":
         return (numbers // 1_000).view("datetime64[us]")
     scale = _MICROSECONDS // _PER_SECOND[unit]
-    if (np.abs(numbers) >= 2**62 // scale).any():
+    if ((numbers <= -(2**62) // scale) | (numbers >= 2**62 // scale)).any():  # the least of all has no magnitude
         raise pa.ArrowInvalid("beyond the range of times")
     return (numbers * scale).view("datetime64[us]")
 
