@@ -111,7 +111,10 @@ _SMALL = 1 << 20
     "--max-age", type=parse_duration, metavar="DURATION", help="Age at which a record is erased, such as 30d or 12h."
 )
 @click.option(
-    "--time", "time_column", metavar="COLUMN", help="Timestamp column used for --max-age; default: time of arrival."
+    "--time",
+    "time_column",
+    metavar="COLUMN",
+    help="Timestamp column used for --max-age, in UTC where a time has no zone; default: time of arrival.",
 )
 @click.option(
     "--time-unit",

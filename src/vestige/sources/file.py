@@ -33,7 +33,7 @@ class FileSource(Source):
     Attributes:
         path: path of the file, or `-` for standard input.
         columns: columns of the values of a record.
-        time: column of time stamps, if any.
+        time: column of time stamps, if any; one without a zone is in UTC.
         subject: column of subjects, if any.
         by: column of keys, if any; or several, whose keys are joined as `vestige.sources.keys` says.
         time_unit: unit of time stamps that are plain numbers: "s", "ms", "us" or "ns". Default: each number is read in

@@ -177,7 +177,7 @@ class Stream(Generic[E_co]):
 
         Args:
             row: its values; a number in one dimension.
-            time: when it arrived; kept and erased with it.
+            time: when it arrived, in UTC if it has no zone; kept and erased with it.
             subject: who or what it is about; kept and erased with it.
 
         Returns:
@@ -251,7 +251,7 @@ class Stream(Generic[E_co]):
                 The columns of the first of these are taken in their order, and name those of the stream unless its
                 policy or store does; then the columns with these names are taken, wherever they are. A store keeps the
                 names. Where several columns came without names first, names are refused.
-            times: one per row; default: none.
+            times: one per row, in UTC where one has no zone; default: none.
             subjects: one per row; default: none.
             source: name of the source that the rows come from; its position is remembered with them.
             positions: position of the source after each row, up to 72 bytes each; default: the number of rows that were
@@ -302,7 +302,7 @@ class Stream(Generic[E_co]):
 
         Args:
             row: its values; a number in one dimension.
-            time: when it arrived; kept and erased with it.
+            time: when it arrived, in UTC if it has no zone; kept and erased with it.
             subject: who or what it is about; kept and erased with it.
 
         Returns:
@@ -333,7 +333,7 @@ class Stream(Generic[E_co]):
 
         Args:
             rows: shape (n, columns), or (n,) in one dimension; or a data frame.
-            times: one per row; default: none.
+            times: one per row, in UTC where one has no zone; default: none.
             subjects: one per row; default: none.
 
         Returns:
