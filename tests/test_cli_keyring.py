@@ -325,6 +325,32 @@ def test_init_makes_a_private_file_and_says_what_to_do() -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_init_goes_on_where_a_process_was_killed() -> None:
+    """It leaves an empty file, and perhaps a draft."""
+    Path("new.keyring").touch()
+    draft = Path("new.keyring.0123456789abcdef.draft")
+    draft.write_bytes(b"half")
+    said("keyring", "init", "new.keyring")
+    assert not draft.exists()
+    assert "nothing found" in said("keyring", "verify", "new.keyring")
+    draft.write_bytes(b"half")
+    assert f"{draft}: was left by a process that was killed; remove it" in failed("keyring", "verify", "new.keyring")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_file_system_that_copies_on_write_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vestige.store.file_system._find_kind", lambda *_: "btrfs")
+    for arguments in (["init", "new.keyring"], ["verify", "v.keyring"]):
+        result = vestige("keyring", *arguments)
+        assert result.exit_code == 0
+        assert f"{arguments[1]}: lies on Btrfs, which copies on write" in result.stderr
+    result = vestige("verify", "v.db", "--keyring", "v.keyring")
+    assert result.exit_code == 0
+    warned = [line.split(":")[1].split("/")[-1].strip() for line in result.stderr.splitlines() if "Btrfs" in line]
+    assert warned == ["v.db", "v.keyring"]
+
+
+@pytest.mark.usefixtures("folder")
 def test_verify_checks_the_keys_and_the_rows() -> None:
     assert "v.keyring: nothing found; 5 keys." in said("keyring", "verify", "v.keyring")
     text = said("keyring", "verify", "v.keyring", "--store", "v.db")

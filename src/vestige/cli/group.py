@@ -19,6 +19,7 @@ import click
 
 from vestige import times
 from vestige.cli.config import add_from_file
+from vestige.cli.memory import forbid_core_dumps
 from vestige.cli.output import enable_progress, escape
 from vestige.errors import MissingExtraError, ParameterError, VestigeError
 from vestige.times import to_utc
@@ -138,6 +139,7 @@ def command() -> None:
     erased records are really gone, and the other commands query, clean and check that file. `audit` measures what the
     choice of records reveals about records that were erased.
     """
+    forbid_core_dumps()
 
 
 def load_commands() -> click.Group:

@@ -15,8 +15,9 @@ import click
 
 from vestige.cli.access import json_option
 from vestige.cli.group import command
+from vestige.cli.memory import lock_memory
 from vestige.cli.output import announce_if_slow, escape, format_count, print_json, say, show_progress
-from vestige.cli.store_options import VARIABLE, StoreOptions, required_store_argument
+from vestige.cli.store_options import VARIABLE, StoreOptions, required_store_argument, warn_of_copies
 from vestige.errors import ParameterError, StoreError
 from vestige.store import KeyringFile, open_keyring
 from vestige.store.address import find_file, show_address
@@ -41,6 +42,7 @@ def keyring_group() -> None:
       vestige run visits.csv --column spent --max-age 30d --store visits.db --keyring /keys/visits.keyring
       vestige verify visits.db --keyring /keys/visits.keyring --against /backups/monday.db
     """  # noqa: D301  # the escape keeps click from rewrapping the lines
+    lock_memory()
 
 
 @keyring_group.command("init")
@@ -49,7 +51,7 @@ def make_keyring(file: str) -> None:
     """Make a keyring in FILE.
 
     FILE is small (128 bytes for each row of the store, which holds many streams), and only you can read it. An existing
-    file is not overwritten. A keyring is for one store.
+    file is not overwritten. A keyring is for one store. A file system that copies on write is warned of.
 
     Put FILE on another device than the store, so that nobody gets both by one theft or one copy. Put it into no backup:
     a copy of it opens what is erased later. Mirror its device if you must not lose it (RAID, or a block device that is
@@ -61,7 +63,7 @@ def make_keyring(file: str) -> None:
     """  # noqa: D301
     if find_file(file) is None:
         raise ParameterError(f"{show_address(file)}: is not the path of a file; a server makes its keyring itself")
-    if Path(file).exists():
+    if Path(file).exists() and Path(file).stat().st_size:  # an empty one was left by a process that was killed
         raise StoreError(f"{file}: exists, and is not overwritten; give another name")
     keyring = KeyringFile(file, create=True)
     say(f"{file}: is a new keyring, {keyring.name}, which only you can read.")
@@ -74,6 +76,7 @@ def make_keyring(file: str) -> None:
         click.echo(escape(f"  {way}"))
     click.echo(escape(f"  keyring = {json.dumps(file, ensure_ascii=False)}    (a line of vestige.toml)"))
     say("If the store is in use already, delete the copies of it from before, which are in clear.")
+    warn_of_copies(file)
 
 
 @keyring_group.command("verify")
@@ -102,6 +105,7 @@ def verify_keyring(keyring: str, address: str | None, *, machine: bool) -> None:
         store = None if address is None else StoreOptions(address, keyring=keyring)
         found += () if store is None else store.open_reader().verify_keys()
     count = sum(len(keys.find(slot)) for slot in keys.list_slots().tolist())
+    warn_of_copies(keyring)
     if machine:
         print_json({"findings": list(found), "keys": count, "id": opened.name})
     else:

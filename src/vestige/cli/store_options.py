@@ -17,9 +17,12 @@ from typing import Any
 import click
 
 from vestige.cli.config import config_option
+from vestige.cli.memory import lock_memory
+from vestige.cli.output import warn
 from vestige.errors import ParameterError
 from vestige.store import Reader, Store, open_reader, open_store
 from vestige.store.address import find_file, show_address
+from vestige.store.file_system import explain_copies
 from vestige.store.paths import append_ending
 
 _ENDINGS = (".key", ".key.count", ".key.requests", ".lock")
@@ -70,18 +73,31 @@ class StoreOptions:
 
     def open(self, *, create: bool = False, wait: timedelta | None = None) -> Store:
         """Open it for writing; one whose streams other processes lend waits so long for them."""
+        self._lock_keys()
         opener = open_store if wait is None or self.file else partial(open_store, patience=wait.total_seconds())
         return opener(self.address, key=self.key, keyring=self.keyring, create=create)
 
     def open_reader(self) -> Reader:
         """Open it for reading."""
+        self._lock_keys()
         return open_reader(self.address, key=self.key, keyring=self.keyring)
+
+    def _lock_keys(self) -> None:
+        if self.keyring is not None:
+            lock_memory()
 
     def require_keyring(self, what: str) -> str:
         """The address of its keyring, without which this cannot be done."""
         if self.keyring is None:
             raise ParameterError(f"{what} needs the keyring of {self}; give it by --keyring ADDRESS, or {VARIABLE}")
         return self.keyring
+
+
+def warn_of_copies(*addresses: str | None) -> None:
+    """Warn of files on a file system that leaves what was overwritten on the device."""
+    for file in (find_file(each) for each in addresses if each is not None):
+        if file is not None and (why := explain_copies(file)):
+            warn(f"Warning: {why}.")
 
 
 def store_argument(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ import click
 from vestige.cli.access import at_option, json_option
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, print_json, say, show_progress
-from vestige.cli.store_options import StoreOptions, key_option, store_argument
+from vestige.cli.store_options import StoreOptions, key_option, store_argument, warn_of_copies
 from vestige.errors import ParameterError, StoreError
 from vestige.ingest import verify_sources
 from vestige.sources.comparison import UNCHECKED
@@ -64,7 +64,7 @@ def verify_store(
     This checks the limits, the file, every unused byte, canaries, and whether the sources are still the same files and
     contain the held rows unchanged. STORE may be in use. The exit status is 1 if anything is found, and 2 if STORE was
     put back from an old backup, as far as the note beside its key tells, until vestige accept. Only files are checked,
-    not the device or its snapshots.
+    not the device or its snapshots; a file system that copies on write is warned of.
 
     With --against, it also shows what can still be opened of a backup. A row of a sealed store is written with a key of
     its own, which is destroyed when the row is written again; so of an old backup, only rows that did not change since
@@ -100,6 +100,7 @@ def verify_store(
         found = found if put_back is None else (put_back.text, *found)
         changed, gone = _check_sources(reader)
         found += changed
+    warn_of_copies(store.address, store.keyring)
     reports = [_inspect(backup, store, reader, canaries) for backup in backups]
     if machine:
         facts: dict[str, object] = {"backups": [_collect_facts(report) for report in reports]} if reports else {}

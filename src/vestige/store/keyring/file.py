@@ -35,7 +35,7 @@ from vestige.store.keyring.keyring import (
     compute_mark,
     find_page,
 )
-from vestige.store.paths import clear_drafts, resolve_path, write_private
+from vestige.store.paths import clear_drafts, find_siblings, is_draft, resolve_path, write_private
 
 VERSION = 1
 """Version of the format of the file."""
@@ -238,6 +238,11 @@ class KeyringFile(Keyring):
             )
         if raw[:PAGE] != header.pack():
             found.append(f"{self.path}: a copy of its header is damaged; the next transaction mends it")
+        found += [
+            f"{file}: was left by a process that was killed; remove it"
+            for file in find_siblings(self.path)
+            if is_draft(self.path, file)
+        ]
         if about.st_size % PAGE:
             found.append(f"{self.path}: is cut off; the rows whose keys are missing cannot be opened")
         for place, page in pages:
