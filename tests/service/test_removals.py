@@ -107,6 +107,14 @@ def test_requests_that_are_not_valid_are_refused_without_their_subjects(client: 
     assert client.get("/v1/receipts").json()["total"] == 0
 
 
+def test_whoever_is_in_a_row_can_be_named(client: Client) -> None:
+    long = 200_000 * "x"
+    assert send(client, [{"spent": 1, "country": "DE", "email": long}], "b")["taken"] == 1
+    answer = client.post("/v1/removals", json={"subjects": [long], "now": True}).json()
+    assert answer["unknown"] == []
+    assert count_held(client) == 6
+
+
 def test_a_sweep_and_a_verification(client: Client) -> None:
     done = client.post("/v1/sweep", params={"dry_run": True}).json()
     assert (done["dry_run"], done["erased"], done["tidy"]) == (True, 0, False)

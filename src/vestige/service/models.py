@@ -26,7 +26,7 @@ _Text = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 _Duration = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?[smhdwy]$")]
 _Whole = Annotated[int, Field(ge=1, le=1 << 53)]
 _Number = Annotated[float, Field(gt=0.0, lt=1e300, allow_inf_nan=False)]
-_Subject = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+_Subject = Annotated[str, StringConstraints(min_length=1)]  # whoever is in a row can be named
 _Reference = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 
 
@@ -77,7 +77,9 @@ class Definition(BaseModel):
     retention: _Whole | None = Field(None, description="Records after which a record is erased.")
     notice: _Whole | None = Field(None, description="Records after a request by which the record is erased.")
     max_age: _Duration | None = Field(None, description="Age at which a record is erased, such as 30d.")
-    time: _Name | None = Field(None, description="Column of times; default: the time of arrival.")
+    time: _Name | None = Field(
+        None, description="Column of times, in UTC where one has no zone; default: the time of arrival."
+    )
     time_unit: Literal[get_args(Unit)] | None = Field(None, description="Unit of times that are numbers.")  # type: ignore[valid-type]
     max_ahead: _Duration | None = Field(None, description="How far ahead of the clock a time may be.")
     lateness: _Duration | None = Field(None, description="How much older than an earlier row a row may be.")
