@@ -62,7 +62,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table[::7, 1] = np.nan
     with SqliteStore(path) as opened:
         about = {"columns": ["amount"], "statistic": "mean"}
-        mean = Stream(Mean(), retention=96, max_age=30 * DAY, seed=0, store=opened.stream("shop's \udcff", about=about))
+        mean = Stream(Mean(), retention=96, max_age=30 * DAY, seed=0, store=opened._place("shop's \udcff", about))
         mean.extend(table[:, 0], times=[NOW - 2 * DAY + i * timedelta(minutes=1) for i in range(400)], subjects=people)
         mean.forget(subject=PEOPLE[15])
         mean.forget(subject="nobody")

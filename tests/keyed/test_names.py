@@ -117,6 +117,15 @@ def test_what_is_not_a_key_is_refused(column: object) -> None:
         read_keys(column)
 
 
+def test_texts_that_no_row_has_are_no_keys() -> None:
+    """A column with codes may list texts that none of its rows has."""
+    texts = pa.array(["DE", "", "\0x", "x" * 1_025])
+    assert read_keys(pa.DictionaryArray.from_arrays([0, 0], texts)).rows == 2
+    for code, said in ((1, "is empty"), (2, "begins with NUL"), (3, "has 1,025 bytes of UTF-8")):
+        with pytest.raises(DataError, match=rf"key 1 of 2 \(counted from 0\), .*, {said}"):
+            read_keys(pa.DictionaryArray.from_arrays([0, code], texts))
+
+
 def test_a_name_that_was_removed_is_gone() -> None:
     names = KeyNames()
     names.number(read_keys(["secret", "FR", "hidden"]))

@@ -19,6 +19,7 @@ from vestige.ingest import Ingest
 from vestige.sources.comparison import explain_uncompared
 from vestige.sources.keys import By
 from vestige.sources.protocol import KEEP_NUMBERS
+from vestige.store.names import explain_name, show_name
 from vestige.times import format_duration
 
 Answers = Mapping[str, StreamAnswer] | KeyedAnswers
@@ -182,7 +183,8 @@ def check_troubles(source: str, ingest: Ingest) -> None:
         of = "" if trouble.source == source else f" of {trouble.source}"
         rows = f", {format_count(trouble.rows, 'row')} from row {trouble.row:,}{of} on not taken"
         where = rows if trouble.rows else ""
-        click.echo(escape(f"Trouble with {key!r}{where}: {trouble.reason}"), err=True)
+        shown = show_name(key) if explain_name(key) else repr(key)
+        click.echo(escape(f"Trouble with {shown}{where}: {trouble.reason}"), err=True)
     number = sum(trouble.rows for trouble in ingest.troubles.values())
     were = "was" if number == 1 else "were"
     again = ingest.store is not None and ingest.source.resumable

@@ -110,11 +110,10 @@ class StreamsByKey:
 
     def _find_streams(self, keys: Texts) -> Ints:
         """Find the numbers of the streams of keys; -1 where there is none."""
-        bad = find_bad_keys(keys)
-        if not bad:
-            return self.streams.find_numbers(self.names.find_names(keys))
-        numbers, good = np.full(len(keys), -1), ~np.isin(keys, bad)
-        numbers[good] = self.streams.find_numbers(self.names.find_names(keys[good]))
+        names, numbers = self.names.find_names(keys), np.full(len(keys), -1)
+        bad = find_bad_keys(keys, names)
+        good = np.array([key not in bad for key in keys], np.bool_)
+        numbers[good] = self.streams.find_numbers(names[good])
         return numbers
 
     def move_sources(self, moves: Mapping[str, Move]) -> None:
@@ -255,11 +254,9 @@ class StreamsByKey:
         return new
 
     def _refuse_bad_keys(self, given: _Rows) -> None:
-        """Note keys that no stream can have."""
-        for key in find_bad_keys(given.keys):
-            self.troubles.setdefault(
-                key, Trouble("its key begins with NUL or has half of a character; correct it", 0, of_row=True)
-            )
+        """Note keys that name no stream."""
+        for key, why in find_bad_keys(given.keys, given.names).items():
+            self.troubles.setdefault(key, Trouble(f"its key {why}", 0, of_row=True))
 
     def _leave_waiting(self, given: _Rows, is_new: Bools) -> dict[int, int]:
         """Leave out the rows of streams that are in trouble, which wait; return the first of each of them."""

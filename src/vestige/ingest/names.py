@@ -16,6 +16,7 @@ from vestige.errors import StoreError
 from vestige.sources.block import Texts
 from vestige.sources.keys import By, quote_part, unquote_part
 from vestige.store import Terms
+from vestige.store.names import LONGEST_NAME, explain_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +101,25 @@ class StreamNames:
         return "" if self.prefix is None else f"{quote_part(self.prefix)}/"
 
 
-def find_bad_keys(keys: Texts) -> list[str]:
-    """Find the keys that no stream can have as its name: those that begin with NUL or have half of a character.
+def find_bad_keys(keys: Texts, names: Texts) -> dict[str, str]:
+    r"""Find the keys that name no stream.
 
     Args:
         keys: the keys.
+        names: the names of their streams; see `StreamNames.find_names`.
 
     Returns:
-        Those of them that are not valid.
+        What is wrong with each of them, to be said after "the key"; see `vestige.store.names.explain_name`.
 
     Example:
-        >>> find_bad_keys(["DE", chr(0), "a" + chr(0xD800)]) == [chr(0), "a" + chr(0xD800)]
-        True
+        >>> find_bad_keys(["DE", "\0DE"], ["visits/DE", "visits/\0DE"])
+        {'\x00DE': 'begins with NUL; correct it'}
     """
-    text = "".join(keys)
-    if "\0" not in text and _is_valid(text):
-        return []
-    return [key for key in keys if key.startswith("\0") or not _is_valid(key)]
+    text = "".join(names)
+    longest = LONGEST_NAME if text.isascii() else LONGEST_NAME // 4
+    if "\0" not in text and max(map(len, names), default=0) <= longest and _is_valid(text):
+        return {}
+    return {key: why for key, name in zip(keys, names, strict=True) if (why := _explain_key(key, name))}
 
 
 def _is_valid(text: str) -> bool:
@@ -125,6 +128,11 @@ def _is_valid(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _explain_key(key: str, name: str) -> str:
+    why = explain_name(key)
+    return why or (f"makes a name that {why}" if (why := explain_name(name)) else "")
 
 
 def read_by(about: Mapping[str, object]) -> By:

@@ -52,7 +52,7 @@ class Columns(NamedTuple):
     pending: Numbers
     length: Numbers
     kept: Numbers
-    updates: Numbers
+    updates: Ints
     head: Numbers
     tail: Numbers
     since: Ints

@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from vestige.errors import DataError
 from vestige.keyed.workers import run_tasks
+from vestige.store.names import LONGEST_NAME, explain_name, show_name
+from vestige.store.text import decode_text, encode_text
 from vestige.types import Bools, Ints
 
 Bytes = NDArray[np.uint8]
@@ -71,7 +73,7 @@ def read_keys(keys: object) -> Texts:
         Their texts.
 
     Raises:
-        DataError: one of them is missing, empty or neither a text nor a whole number.
+        DataError: one of them is missing, is neither a text nor a whole number, or cannot name a stream.
 
     Example:
         >>> read_keys(["DE", "FR"]).offsets
@@ -86,15 +88,26 @@ def read_keys(keys: object) -> Texts:
         texts = Texts(*format_numbers(column.astype(np.int64)))
     else:
         texts = _read_objects(column)
-    starts = texts.offsets[:-1]
-    if len(texts) and ((np.diff(texts.offsets) == 0).any() or (texts.content[starts] == 0).any()):
-        raise DataError("a key is empty or begins with NUL; pass a text or a whole number for each row")
+    _check_names(texts)
     return texts
 
 
 def _fits(numbers: NDArray[Any]) -> bool:
     """Whether whole numbers have 63 bits and a sign at most."""
     return numbers.dtype.kind == "i" or numbers.max(initial=0) <= np.iinfo(np.int64).max
+
+
+def _check_names(texts: Texts) -> None:
+    """Check that the text of each row can name a stream."""
+    lengths, starts = np.diff(texts.offsets), texts.offsets[:-1]
+    if lengths.min(initial=1) > 0 and lengths.max(initial=1) <= LONGEST_NAME and texts.content[starts].all():
+        return
+    bad = (lengths == 0) | (lengths > LONGEST_NAME)
+    bad[lengths > 0] |= texts.content[starts[lengths > 0]] == 0
+    if len(rows := np.flatnonzero(bad if texts.places is None else bad[texts.places])):
+        place = rows[0] if texts.places is None else texts.places[rows[0]]
+        name = texts.content[texts.offsets[place] : texts.offsets[place + 1]].tobytes().decode()
+        raise DataError(f"key {rows[0]} of {texts.rows} (counted from 0), {show_name(name)}, {explain_name(name)}")
 
 
 def _open_column(keys: object) -> Any:
@@ -162,7 +175,7 @@ def _encode(key: object) -> bytes:
     try:
         return key.encode()
     except UnicodeEncodeError:
-        raise DataError("a key is not a valid text, since it has half of a character; correct it") from None
+        raise DataError(f"the key {show_name(key)} {explain_name(key)}") from None
 
 
 class KeyNames:
@@ -192,7 +205,7 @@ class KeyNames:
     def __getitem__(self, number: int) -> str:
         """The name of a stream; empty if it was removed."""
         name = bytes(self._content[self._offsets[number] : self._offsets[number + 1]])
-        return "" if name[0] == 0 else name.decode()
+        return "" if name[0] == 0 else decode_text(name)
 
     def __iter__(self) -> Iterator[str]:
         return filter(None, (self[number] for number in range(self.count)))
@@ -222,7 +235,8 @@ class KeyNames:
         Returns:
             The number; None if there is none of that name.
         """
-        number = int(self._look_up(read_keys([name]), None)[0])
+        encoded = encode_text(name)
+        number = int(self._look_up(Texts(np.array([0, len(encoded)]), np.frombuffer(encoded, np.uint8)), None)[0])
         return None if number < 0 else number
 
     def find_each(self, texts: Texts) -> Ints:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _CHUNK_NUMBERS = 4
 """Number of numbers in a chunk, unless a record has more: room that is not used stays small."""
-_LONG = frozenset(("t", "since", "gaps", "bits", "settled", "due", "oldest", "newest"))
+_LONG = frozenset(("t", "updates", "since", "gaps", "bits", "settled", "due", "oldest", "newest"))
 """Columns of 64 bits."""
 _GROWTH = 16
 """Arrays that are full grow by this part of themselves."""
@@ -279,7 +279,7 @@ class Shard:
         waits = retained.rounds > clock.last
         held = retained.rounds[~waits]
         fits = clock.pending == np.count_nonzero(waits) and not retained.leaving.any()
-        fits = fits and (not len(held) or bool(held[0] >= clock.first)) and clock.updates < 2**31
+        fits = fits and (not len(held) or bool(held[0] >= clock.first))
         if not fits:
             return False
         present = np.zeros(clock.last - clock.first + 1, np.bool_)

@@ -8,6 +8,7 @@ Guarantee: what is loaded is what was flushed, bit for bit, and a stream that is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import Executor
 from typing import NamedTuple
@@ -37,7 +38,7 @@ from vestige.keyed.shard import Shard
 from vestige.keyed.shards import Shards
 from vestige.keyed.workers import run_tasks
 from vestige.store import FamilyPlace, Position, State, Terms
-from vestige.store.bucket import Summary, find_bucket, find_weight
+from vestige.store.bucket import CROWDED, Summary, check_lengths, count_buckets, find_bucket, find_weight
 from vestige.store.buckets import Bucket, BucketRow
 from vestige.store.entry import CHECKSUM, is_sound, pack_entry, read_header, read_sources, unpack_entry
 from vestige.store.layout import DamagedError
@@ -47,6 +48,7 @@ from vestige.store.text import decode_text, encode_text
 from vestige.stream.frames import adopt_names
 from vestige.types import Bools, Ints, Words
 
+_log = logging.getLogger("vestige")
 _BUCKETS_PER_GROUP = 256
 """Number of buckets that are packed at a time."""
 _BYTES_PER_GROUP = 1 << 24
@@ -240,6 +242,7 @@ class FamilyStorage:
             if not families:
                 self._check_limits(tables.families.list_terms().values())
                 return
+            buckets = tables.about.buckets
             for number in reversed(families):
                 self.terms = adopt_names(self.terms, tables.families.terms(number))
             own: list[tuple[str, Mapping[str, Position]]] = []
@@ -249,6 +252,9 @@ class FamilyStorage:
             for name, slots in renumbering.items():
                 self._shards.renumber(self._find(name), slots)
         self._directory.mark(np.array([self._find(name) for name in self.positions.changed_streams], np.int64))
+        if self._damaged:
+            first = next(iter(self._damaged.values()))
+            _log.warning("%s (%d of %d rows of streams cannot be read)", first, len(self._damaged), buckets)
 
     def _check_limits(self, known: Iterable[Terms]) -> None:
         """Check that no streams differ in their limits alone: they are those that are meant, and a limit is not."""
@@ -282,8 +288,21 @@ class FamilyStorage:
             return
         first = directory.add_streams()
         with self._store._use() as tables:
-            directory.resize(tables.about.buckets)  # another process may have changed it
+            self._resize(tables.about.buckets)  # another process may have changed it
             self._block_conflicts(np.arange(first, self._names.count))
+            more = find_weight(self.terms) * directory.count_new()
+            wanted = max(tables.about.buckets, count_buckets(tables.about.weight + more))
+        for number in directory.find_crowded(first, wanted).tolist():
+            directory.ignore(number)
+            self._shards.block(number, StoreError(f"stream {self._names[number]!r}: {CROWDED}"))
+
+    def _resize(self, buckets: int) -> None:
+        """Note another number of buckets; a damaged one keeps others from the names of its streams."""
+        before = len(self._directory.dirty)
+        for bucket in range(before, buckets) if self._damaged else ():
+            if (bucket % before) in self._damaged:
+                self._damaged[bucket] = self._damaged[bucket % before]
+        self._directory.resize(buckets)
 
     def _block_conflicts(self, numbers: Ints) -> dict[str, StoreError]:
         """Block those of new streams that cannot be written; return why, by name."""
@@ -334,13 +353,7 @@ class FamilyStorage:
         """Take in the streams of some buckets; yield those that have own positions, with these."""
         headers = group.headers
         here = (headers.flags >= 0) & np.isin(headers.family, families)
-        plain = (
-            here
-            & (headers.flags & _SPECIAL == 0)
-            & (headers.family == families[0])
-            & (headers.updates < 2**31)
-            & self._shards.is_batched
-        )
+        plain = here & (headers.flags & _SPECIAL == 0) & (headers.family == families[0]) & self._shards.is_batched
         self._has_subjects |= bool((headers.flags[here] & SUBJECTS).any())
         rows = np.flatnonzero(plain)
         numbers = self._add(group, rows)
@@ -445,12 +458,12 @@ class FamilyStorage:
             self._place.check_open()  # a store that had to be connected anew may have lost the streams
             epoch = tables.epoch
             if epoch != self._epoch and len(unseen := directory.list_unseen()):  # others may have created them
-                directory.resize(tables.about.buckets)
+                self._resize(tables.about.buckets)
                 refused = self._block_conflicts(unseen)
             family = next(iter(tables.find_families(self.terms)), None) or tables.add_family(self.terms)
             weight = find_weight(self.terms)
             tables.reserve(weight * directory.count_new())
-            directory.resize(tables.about.buckets)
+            self._resize(tables.about.buckets)
             dirty = np.flatnonzero(directory.dirty)
             written, gone, added = [], [], []
             for start in range(0, len(dirty), _BUCKETS_PER_GROUP):
@@ -518,6 +531,7 @@ class FamilyStorage:
             kernels.pack_regular(*arrays, family, terms, *room, content, start, places, facts)
 
         run_tasks(self._workers, work, tasks)
+        check_lengths(places[:, 1] - places[:, 0])
         self._has_subjects |= bool((content[places[:, 0] + CHECKSUM] & SUBJECTS).any())
         lengths = texts.offsets[members + 1] - texts.offsets[members]
         sections = np.empty(6 * count + int(lengths.sum()), np.uint8)

@@ -151,10 +151,7 @@ class KeyedStreams(Generic[E_co]):
         return iter(self._names)
 
     def __contains__(self, key: object) -> bool:
-        try:
-            return isinstance(key, str | int | np.integer) and key != "" and self._names.find(str(key)) is not None
-        except DataError:  # no such text can be a key
-            return False
+        return isinstance(key, str | int | np.integer) and key != "" and self._names.find(str(key)) is not None
 
     @property
     def policy(self) -> Policy[E_co]:
@@ -204,7 +201,7 @@ class KeyedStreams(Generic[E_co]):
                 Arrow.
             rows: shape (n, columns), or (n,) in one dimension; or rows with names, whose columns are taken by these as
                 in `Stream.extend`.
-            times: one per row; default: none.
+            times: one per row, in UTC where one has no zone; default: none.
             subjects: one per row; default: none.
 
         Returns:
@@ -255,7 +252,7 @@ class KeyedStreams(Generic[E_co]):
         Args:
             keys: the key of each row; see `extend`.
             rows: the rows; see `extend`.
-            times: one per row; default: none.
+            times: one per row, in UTC where one has no zone; default: none.
             subjects: one per row; default: none.
             numbers: source and row of each record, as `vestige.Records.numbers`; default: none.
             whole: take all rows or none: a row that is refused is an error then, as in `extend`. A policy that fails

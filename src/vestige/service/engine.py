@@ -33,6 +33,7 @@ from vestige.service.requests import Counts, check_known, hash_request, make_tak
 from vestige.sources.block import Block
 from vestige.sources.columns import Columns
 from vestige.store import Store
+from vestige.store.names import show_name
 from vestige.store.service_notes import ServiceNotes
 from vestige.store.taken_requests import TakenRequest
 from vestige.times import wall_clock
@@ -498,12 +499,13 @@ class Engine:
     def _find_names(self, served: Served, block: Block) -> object:
         if block.keys is None or block.codes is None:
             return np.full(len(block.rows), served.name, np.object_)
-        if find_bad_keys(block.keys):
-            raise RefusalError(422, "a key begins with NUL or has half of a character; correct it; nothing was taken")
         keys = block.keys
         if served.definition.hash_keys:
             keys = np.array([hash_key(self.store.pseudonym, key) for key in keys], np.object_)
-        return served.names.find_names(keys)[block.codes]
+        names = served.names.find_names(keys)
+        for key, why in find_bad_keys(keys, names).items():
+            raise RefusalError(422, f"the key {show_name(key)} {why}; nothing was taken")
+        return names[block.codes]
 
     def _summarize(self, requests: Sequence[RowsRequest], outcomes: Sequence[Outcome]) -> Iterator[dict[str, object]]:
         """What was committed, by definition."""

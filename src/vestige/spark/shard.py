@@ -23,9 +23,9 @@ from vestige.keyed.arrivals import find_unfit
 from vestige.keyed.names import KeyNames, read_keys
 from vestige.spark.definition import Definition
 from vestige.store import MemoryStore
-from vestige.store.bucket import LONGEST_NAME
 from vestige.store.event import NEVER
 from vestige.store.memory_rows import MemoryRows, pack_rows, unpack_rows
+from vestige.store.names import LONGEST_NAME, explain_name, show_name
 from vestige.stream.arrivals import find_fine, read_table
 from vestige.stream.deadlines import find_ahead
 from vestige.times import find_beyond_calendar, to_ticks, wall_clock
@@ -174,9 +174,9 @@ def _take(
             _refuse(name, count, why.format(count), refused, problems)
         return rows.where(~wrong)
 
-    nameless = _find_nameless(rows.keys)
+    nameless, why = _find_nameless(rows.keys)
     if nameless.any():
-        refused[None], problems[None] = int(nameless.sum()), _NO_KEY
+        refused[None], problems[None] = int(nameless.sum()), f"{_NO_KEY}{why}"
         rows = rows.where(~nameless)
     rows = leave_out(rows, _find_wrong(definition, rows, now), _NO_VALUE)
     table = read_table(rows.values, definition.policy)
@@ -215,17 +215,13 @@ def _count_left(streams: KeyedStreams[Any], rows: Rows, before: Ints) -> dict[st
     }
 
 
-def _find_nameless(keys: NDArray[Any]) -> Bools:
-    """Which rows have no key."""
+def _find_nameless(keys: NDArray[Any]) -> tuple[Bools, str]:
+    """Which rows have no key that can name a stream; and what is wrong with the first such text, if there is one."""
     if keys.dtype.kind in "iu":
-        return np.zeros(len(keys), np.bool_)
-    return np.array([not isinstance(key, str) or not _is_key(key) for key in keys], np.bool_)
-
-
-def _is_key(text: str) -> bool:
-    """Whether a text can be the name of a stream."""
-    short = len(text) <= LONGEST_NAME // 4  # bytes of the longest character
-    return text != "" and text[0] != "\0" and (short or len(text.encode()) <= LONGEST_NAME)
+        return np.zeros(len(keys), np.bool_), ""
+    nameless = np.array([not isinstance(key, str) or explain_name(key) != "" for key in keys], np.bool_)
+    texts = (key for key in keys[nameless] if isinstance(key, str) and key)
+    return nameless, next((f"; the key {show_name(key)} {explain_name(key)}" for key in texts), "")
 
 
 def _find_wrong(definition: Definition, rows: Rows, now: int | None) -> Bools:

@@ -18,7 +18,7 @@ from typing import TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from vestige.errors import ParameterError
+from vestige.errors import StoreError
 from vestige.store.entry import NO_TIME, Header
 from vestige.store.event import NEVER
 from vestige.store.layout import DamagedError
@@ -27,13 +27,18 @@ from vestige.types import Ints
 
 HEAD = 484
 """Bytes of a head."""
-LONGEST_NAME = 2**16 - 1
-"""Bytes that a name may have."""
 BUCKET = 32768
 """Weight of the streams for which there is one bucket."""
+MOST_STREAMS = 1024
+"""Streams that a bucket may have before it takes no new one: three times as many as any has by chance."""
+CROWDED = (
+    f"its bucket has {MOST_STREAMS:,} streams, which names do not come to by chance, and each commit of one of them "
+    "writes all; use another name"
+)
 _STREAM, _NUMBER = 96, 4
 """Weight of a stream, and of each number that it may hold."""
 _HEAVIEST = 2**40
+_LONGEST_ENTRY = 10**9  # what SQLite takes; the format has room for four times that
 _HEAD = struct.Struct("<IQqqqQII")
 _CHECKSUM = struct.Struct("<I")
 _HEADS = np.dtype(
@@ -186,21 +191,24 @@ def count_buckets(weight: int) -> int:
     return 1 << max(-(-weight // BUCKET) - 1, 0).bit_length()
 
 
-def check_stream_name(name: bytes) -> bytes:
-    """Check that a name fits into a bucket.
+def check_lengths(lengths: Ints) -> Ints:
+    """Check that entries fit into a bucket.
 
     Args:
-        name: the name, encoded.
+        lengths: bytes of each.
 
     Returns:
-        The name.
+        The lengths.
 
     Raises:
-        ParameterError: it is too long.
+        StoreError: one of them is too long.
     """
-    if len(name) > LONGEST_NAME:
-        raise ParameterError(f"name has {len(name):,} bytes; use a name of at most {LONGEST_NAME:,} bytes")
-    return name
+    if (longest := int(lengths.max(initial=0))) > _LONGEST_ENTRY:
+        raise StoreError(
+            f"the state of a stream takes {longest:,} bytes, above the {_LONGEST_ENTRY:,} that a store has room for; "
+            "give streams smaller limits: retention=..."
+        )
+    return lengths
 
 
 def pack_names(names: Sequence[bytes], lengths: Sequence[int] | Ints) -> bytes:
@@ -212,10 +220,19 @@ def pack_names(names: Sequence[bytes], lengths: Sequence[int] | Ints) -> bytes:
 
     Returns:
         The lengths of names and entries, then the names.
+
+    Raises:
+        StoreError: an entry is too long.
     """
     table = np.empty(len(names), _LENGTHS)
-    table["name"], table["entry"] = [len(name) for name in names], lengths
+    table["name"], table["entry"] = [len(name) for name in names], check_lengths(np.asarray(lengths, np.int64))
     return table.tobytes() + b"".join(names)
+
+
+class OverlongNameError(DamagedError):
+    """A bucket was written with a name whose length does not fit into its 16 bits, by a Vestige that did not check."""
+
+    cause = ""
 
 
 def unpack_names(body: bytes, streams: int) -> tuple[list[bytes], NDArray[np.int64]]:
@@ -347,7 +364,12 @@ def check_names(head: bytes, names: object) -> bytes:
 
     Raises:
         DamagedError: they are not what was written.
+        OverlongNameError: they are, but their lengths do not fit.
     """
-    if not isinstance(names, bytes) or zlib.crc32(names) != _HEAD.unpack_from(head, _CHECKSUM.size)[-1]:
+    streams, *_, checksum = _HEAD.unpack_from(head, _CHECKSUM.size)
+    if not isinstance(names, bytes) or zlib.crc32(names) != checksum:
         raise DamagedError("the names of a bucket are damaged")
+    lengths = np.frombuffer(names, _LENGTHS, streams)["name"]
+    if len(names) != streams * _LENGTHS.itemsize + int(lengths.sum(dtype=np.int64)):
+        raise OverlongNameError("was written with a key of 65,536 bytes or more, by a Vestige that did not check that")
     return names

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from vestige.store.bucket import (
     Heads,
+    OverlongNameError,
     Summary,
     check_head,
     check_names,
@@ -35,6 +36,8 @@ BROKEN = (DamagedError, ValueError, KeyError, TypeError, IndexError)
 
 AHEAD = 256
 """Number of rows that are read ahead: a few megabytes."""
+_RESERVED = pack_head(0, Summary(), b"")
+"""The head of a bucket that is kept for streams of a damaged one; there is no row 0, so that no other is like it."""
 
 
 class BucketRow(NamedTuple):
@@ -121,8 +124,8 @@ class Buckets:
         if stored is None:
             raise DamagedError(f"row {row} of the table buckets has vanished")
         summary = _check(row, *stored[:2])
-        if isinstance(summary, str):
-            raise DamagedError(summary)
+        if isinstance(summary, DamagedError):
+            raise summary
         return BucketRow(bucket, summary, stored[1], stored[2][: summary.length])
 
     def iterate(self) -> Iterator[Bucket]:
@@ -141,7 +144,7 @@ class Buckets:
             self._rows.read_ahead("buckets", [bucket + 1 for bucket in group])
             yield from group
 
-    def iterate_names(self) -> Iterator[tuple[int, Summary | str, bytes]]:
+    def iterate_names(self) -> Iterator[tuple[int, Summary | DamagedError, bytes]]:
         """Iterate over what each head says, or what is wrong with it, and the names; entries are not read."""
         following = 1
         for row, (head, names) in self._rows.iterate("buckets", ("head", "names")):
@@ -149,6 +152,18 @@ class Buckets:
             yield row - 1, _check(row, head, names), names
             following = row + 1
         yield from _list_vanished(following, self._rows.about.buckets + 1)
+
+    def reserve(self, bucket: int) -> None:
+        """Keep a bucket for streams of one that is damaged, so that nobody takes their names."""
+        self._rows.write("buckets", bucket + 1, _RESERVED, b"", b"")
+        self._rows.mark_untidy()
+
+    def free_reserved(self) -> None:
+        """Free the buckets that are kept for streams of damaged ones, once there is no damaged one any more."""
+        wrong = {bucket: text for bucket in range(self._rows.about.buckets) if (text := self.describe(bucket))}
+        if all(text == str(_make_reserved(bucket + 1)) for bucket, text in wrong.items()):
+            for bucket in wrong:
+                self.write(Bucket(bucket))
 
     def read_heads(self) -> tuple[Heads, list[str]]:
         """Read what the heads say, and what is wrong with the others; nothing else is read."""
@@ -159,7 +174,7 @@ class Buckets:
                 buckets.append(row - 1)
                 heads.append(head)
             else:
-                wrong.append(_say_damaged(row))
+                wrong.append(str(_check(row, head, b"")))
             following = row + 1
         wrong += map(_say_vanished, range(following, self._rows.about.buckets + 1))
         return Heads(buckets, heads), wrong
@@ -237,14 +252,22 @@ class Buckets:
         return read_receipts(entry, self._families.terms(header.terms).columns) if header.has_receipts else ()
 
 
-def _check(row: int, head: object, names: object) -> Summary | str:
+def _check(row: int, head: object, names: object) -> Summary | DamagedError:
     """What a head says, or what is wrong with it or with the names."""
+    if head == _RESERVED:
+        return _make_reserved(row)
     try:
         if is_sound_head(head, row):
             check_names(head, names)
         return check_head(row, head)
+    except OverlongNameError as problem:
+        return OverlongNameError(f"row {row} of the table buckets {problem}")
     except BROKEN:
-        return _say_damaged(row)
+        return DamagedError(_say_damaged(row))
+
+
+def _make_reserved(row: int) -> DamagedError:
+    return DamagedError(f"row {row} of the table buckets is kept for streams of one that is damaged")
 
 
 def _say_damaged(row: int) -> str:
@@ -255,6 +278,6 @@ def _say_vanished(row: int) -> str:
     return f"row {row} of the table buckets has vanished"
 
 
-def _list_vanished(start: int, end: int) -> Iterator[tuple[int, str, bytes]]:
+def _list_vanished(start: int, end: int) -> Iterator[tuple[int, DamagedError, bytes]]:
     for row in range(start, end):
-        yield row - 1, _say_vanished(row), b""
+        yield row - 1, DamagedError(_say_vanished(row)), b""

@@ -13,7 +13,7 @@ from datetime import datetime
 import numpy as np
 
 from vestige.errors import StoreError
-from vestige.store.bucket import Summary, find_bucket, find_weight
+from vestige.store.bucket import MOST_STREAMS, Summary, find_bucket, find_weight
 from vestige.store.buckets import BROKEN, Bucket
 from vestige.store.definition_rows import read_definitions
 from vestige.store.entry import (
@@ -38,7 +38,7 @@ from vestige.store.terms import Terms
 from vestige.store.text import decode_text
 from vestige.times import TICK, to_ticks
 
-_CHANGED = "(bits changed outside Vestige)"
+_CHANGED = DamagedError.cause.strip()
 _UNUSUAL = IRREGULAR | NUMBERS | SOURCES | RECEIPTS
 """Parts of an entry that are looked at by unpacking all of it."""
 
@@ -58,9 +58,9 @@ def inspect_tables(tables: Tables, at: datetime) -> Iterator[str]:
     for bucket, head, _ in tables.buckets.iterate_names():
         if ("buckets", bucket + 1) in sealed:
             streams.damaged.add(bucket)
-        elif isinstance(head, str):
+        elif isinstance(head, DamagedError):
             streams.damaged.add(bucket)
-            yield f"{where}: {head} {_CHANGED}"
+            yield f"{where}: {head}{head.cause}"
         else:
             yield from streams.inspect(bucket, head)
     yield from (f"{where}: {text}" for text in streams.compare())
@@ -119,6 +119,11 @@ class _Streams:
             yield f"{place} is not zero behind its streams"
         if found.names != sorted({*found.names}) or sum(map(len, found.entries)) != head.length:
             yield f"{place} is not in order"
+        if len(found.names) > MOST_STREAMS:
+            yield (
+                f"{place} has {len(found.names):,} streams, where {MOST_STREAMS:,} are the most: whatever changes in "
+                "one of them writes all of them; remove those whose keys were chosen to lie there"
+            )
         for name, entry in found:
             if find_bucket(name, self.tables.about.buckets) != bucket:
                 yield f"{place} has a stream that belongs elsewhere"

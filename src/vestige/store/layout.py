@@ -34,7 +34,13 @@ _NEVER, _LONGEST = -(2**63), 2**63 - 1
 
 
 class DamagedError(StoreError):
-    """Stored bytes are not those that were written."""
+    """Stored bytes are not those that were written.
+
+    Attributes:
+        cause: what a message adds of the cause.
+    """
+
+    cause = " (bits changed outside Vestige)"
 
 
 def seal(plain: bytes, *bound: str | int | bytes) -> bytes:

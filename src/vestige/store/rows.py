@@ -353,5 +353,5 @@ def name_damage(where: str) -> Iterator[None]:
     except SealError as problem:
         raise StoreError(f"{where}: {problem}") from None
     except (DamagedError, ValueError, KeyError, TypeError, IndexError, struct.error) as problem:
-        what = problem if isinstance(problem, DamagedError) else "a stored row cannot be read"
-        raise StoreError(f"{where}: {what} (bits changed outside Vestige); {DAMAGED}") from None
+        found = problem if isinstance(problem, DamagedError) else DamagedError("a stored row cannot be read")
+        raise StoreError(f"{where}: {found}{found.cause}; {DAMAGED}") from None

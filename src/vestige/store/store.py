@@ -19,6 +19,7 @@ from typing import ClassVar, NoReturn, Self
 from vestige.errors import ParameterError, StoreError, StreamsError
 from vestige.store.keyring import Keyring
 from vestige.store.ledger import Ledger
+from vestige.store.names import explain_name, show_name
 from vestige.store.place import FamilyPlace, OpenFamily, OpenStream, Place, check_name
 from vestige.store.position import Position
 from vestige.store.reader import Reader
@@ -351,17 +352,19 @@ class Store(Reader):
         """Return the place of a stream, for `vestige.Stream(..., store=...)`.
 
         Args:
-            name: any text that is not empty.
+            name: a text of 1 to 1,024 bytes of UTF-8 that does not begin with NUL.
             about: what else must stay the same whenever it is opened, as plain data, such as the names of its columns.
 
         Returns:
             The place; nothing is written yet.
 
         Raises:
-            ParameterError: the name is empty or not a text, or `about` is not a mapping.
+            ParameterError: the name is not such a text, or `about` is not a mapping.
         """
         if not isinstance(name, str) or not name:
             raise ParameterError(f"name={show_value(name)} is not a name; pass a text that is not empty")
+        if (why := explain_name(name)) and not self.has(name):  # what is stored already can be read, and erased
+            raise ParameterError(f"name={show_name(name)} {why}")
         if about is not None and not isinstance(about, Mapping):
             raise ParameterError(f"about={show_value(about)} is not plain data by name; pass a dict")
         return self._place(name, dict(about or {}))

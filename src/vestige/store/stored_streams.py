@@ -60,7 +60,7 @@ class StoredStreams(Mapping[str, tuple[Terms, State]]):
             if isinstance(head, Summary):
                 troubles |= found.add(bucket, packed, head.streams, readable)
             else:
-                troubles[head] = UNNAMED
+                troubles[str(head)] = UNNAMED
         order = sorted(range(len(found.names)), key=found.names.__getitem__)
         names = [found.names[at] for at in order]
         return cls(tables, names, found.join_places()[order], np.array(found.families, np.int64)[order]), troubles

@@ -8,7 +8,7 @@ tests/store/test_subject_index.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -104,6 +104,22 @@ class SubjectIndex:
         if len(parts) not in (0, self._rows.about.buckets):
             raise DamagedError("a row of the table subjects has vanished")
         return join_pairs(parts)
+
+    def read_in(self, buckets: Sequence[int]) -> Pairs:
+        """Read the pairs of some buckets.
+
+        Args:
+            buckets: the buckets.
+
+        Returns:
+            Their pairs, as far as the index can be read.
+        """
+        try:
+            prefixes, of = self.read_all()
+        except DamagedError:
+            return _EMPTY
+        chosen = np.isin(of, buckets)
+        return prefixes[chosen], of[chosen]
 
     def change(self, removed: Pairs, added: Pairs) -> None:
         """Remove pairs and add others.

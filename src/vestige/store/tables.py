@@ -10,7 +10,7 @@ tests/store/test_tables.py.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from heapq import nsmallest
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import StoreError
-from vestige.store.bucket import Summary, check_stream_name, count_buckets, find_bucket, find_weight, unpack_names
+from vestige.store.bucket import CROWDED, MOST_STREAMS, Summary, count_buckets, find_bucket, find_weight, unpack_names
 from vestige.store.buckets import BROKEN, Bucket, BucketRow, Buckets
 from vestige.store.entry import (
     CHECKSUM,
@@ -68,7 +68,6 @@ class Tables:
         self.index = SubjectIndex(rows)
         self.requests = TakenRequests(rows)
         self.epoch = 0
-        self._can_grow = True
 
     @property
     def about(self) -> About:
@@ -85,7 +84,6 @@ class Tables:
         self.families.forget()
         self.requests.forget()
         self.epoch += 1
-        self._can_grow = True
 
     # One stream.
 
@@ -150,7 +148,7 @@ class Tables:
         A stream that is there keeps the terms that it was created with; an error if these are others, since another
         process has created it then.
         """
-        encoded = check_stream_name(encode_text(name))
+        encoded = encode_text(name)
         with self.rows.report_damage(name):
             bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
             known = _get_sound(bucket, encoded)
@@ -162,6 +160,7 @@ class Tables:
                     with self.rows.report_damage(name):
                         number, own = self.add_family(terms), {}
                         bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
+                    self._check_place(name, bucket)
                     self.add_streams(1, find_weight(terms))
                 else:
                     with self.rows.report_damage(name):
@@ -181,6 +180,11 @@ class Tables:
             self.epoch += 1
             self.about = about
             raise
+
+    def _check_place(self, name: str, bucket: Bucket) -> None:
+        """Check that there is a place for one more stream."""
+        if len(bucket.names) >= MOST_STREAMS:
+            raise StoreError(f"{self.rows.where}, stream {name!r}: {CROWDED}")
 
     def _write_entry(self, bucket: Bucket, name: bytes, entry: bytes | None) -> None:
         """Replace the entry of a stream, or remove it, with what the indexes say of it."""
@@ -222,6 +226,7 @@ class Tables:
             wrong = self.buckets.find_wrong(name)
             if wrong is not None:
                 self.buckets.write(Bucket(wrong))
+                self.buckets.free_reserved()
                 self.recount()
                 return True
             encoded = encode_text(name)
@@ -302,8 +307,8 @@ class Tables:
         """
         names, wrong = list[bytes](), list[str]()
         for _, head, packed in self.buckets.iterate_names():
-            if isinstance(head, str):
-                wrong.append(head)
+            if isinstance(head, DamagedError):
+                wrong.append(str(head))
             else:
                 here = unpack_names(packed, head.streams)[0] if head.streams else []
                 start = 0 if after is None else bisect_right(here, encode_text(after))
@@ -408,32 +413,31 @@ class Tables:
     def reserve(self, weight: int) -> bool:
         """Make room for streams of a weight in addition; whether streams lie in other buckets then.
 
-        A store with a damaged bucket stays as it is, with more streams in each bucket.
+        A damaged bucket stays as it is, and keeps others from the names of its streams.
         """
         had, wanted = self.about.buckets, count_buckets(self.about.weight + weight)
         with self.rows.report_damage():
-            if had < wanted and self._can_grow:
-                self._can_grow = not any(isinstance(head, str) for _, head, _ in self.buckets.iterate_names())
-            while self.about.buckets < wanted and self._can_grow:
-                try:
-                    with self.rows.savepoint():
-                        self._split()
-                except DamagedError:  # in a sealed store, the streams of a bucket whose names are sound
-                    self._can_grow = False
+            while self.about.buckets < wanted:
+                self._split()
         return self.about.buckets != had
 
     def _split(self) -> None:
         """Split each bucket in two."""
-        half = self.about.buckets
+        half, damaged = self.about.buckets, list[int]()
         for bucket in range(half):
-            whole = self.buckets.read(bucket) if self.buckets.has_streams(bucket) else Bucket(bucket)
+            try:
+                whole = self.buckets.read(bucket) if self.buckets.has_streams(bucket) else Bucket(bucket)
+            except DamagedError:
+                damaged.append(bucket)
+                self.buckets.reserve(bucket + half)
+                continue
             parts = Bucket(bucket), Bucket(bucket + half)
             for name, entry in whole:
                 parts[find_bucket(name, 2 * half) // half].put(name, entry)
             if parts[1].names:
                 self.buckets.write(parts[0])
             self.buckets.write(parts[1])
-        self._resize(2 * half)
+        self._resize(2 * half, damaged)
 
     def merge(self) -> None:
         """Join buckets in pairs until there are no more than the streams need."""
@@ -447,12 +451,14 @@ class Tables:
                     self.buckets.write(whole)
             self._resize(half)
 
-    def _resize(self, buckets: int) -> None:
-        """Note another number of buckets, once the streams lie in them."""
+    def _resize(self, buckets: int, damaged: Sequence[int] = ()) -> None:
+        """Note another number of buckets, once the streams lie in them; some cannot be read."""
+        known = self.index.read_in(damaged) if damaged and self.rows.find_end("subjects") else None
         self.rows.cut("buckets", buckets + 1)
         self.about = replace(self.about, buckets=buckets, untidy=True)
         if self.rows.find_end("subjects"):
-            self.index.replace(self._collect_pairs())
+            pairs = self._collect_pairs()
+            self.index.replace(pairs if known is None else join_pairs([pairs, known]))
         self.epoch += 1
 
 
