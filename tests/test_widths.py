@@ -42,7 +42,7 @@ def name_key(length: int) -> None:
 
 
 def pack_entries(length: int) -> None:
-    names = pack_names([b"a"], check_lengths(np.array([length])))  # type: ignore[arg-type]
+    names = pack_names([b"a"], check_lengths(np.array([length])))
     assert unpack_names(names, 1)[1].tolist() == [length]
 
 

@@ -36,7 +36,7 @@ BROKEN = (DamagedError, ValueError, KeyError, TypeError, IndexError)
 
 AHEAD = 256
 """Number of rows that are read ahead: a few megabytes."""
-_RESERVED = pack_head(0, Summary(), b"")
+_KEPT = pack_head(0, Summary(), b"")
 """The head of a bucket that is kept for streams of a damaged one; there is no row 0, so that no other is like it."""
 
 
@@ -153,15 +153,15 @@ class Buckets:
             following = row + 1
         yield from _list_vanished(following, self._rows.about.buckets + 1)
 
-    def reserve(self, bucket: int) -> None:
+    def keep_free(self, bucket: int) -> None:
         """Keep a bucket for streams of one that is damaged, so that nobody takes their names."""
-        self._rows.write("buckets", bucket + 1, _RESERVED, b"", b"")
+        self._rows.write("buckets", bucket + 1, _KEPT, b"", b"")
         self._rows.mark_untidy()
 
-    def free_reserved(self) -> None:
-        """Free the buckets that are kept for streams of damaged ones, once there is no damaged one any more."""
+    def open_kept(self) -> None:
+        """Open the buckets that are kept for streams of damaged ones to all, once there is no damaged one any more."""
         wrong = {bucket: text for bucket in range(self._rows.about.buckets) if (text := self.describe(bucket))}
-        if all(text == str(_make_reserved(bucket + 1)) for bucket, text in wrong.items()):
+        if all(text == str(_make_kept(bucket + 1)) for bucket, text in wrong.items()):
             for bucket in wrong:
                 self.write(Bucket(bucket))
 
@@ -254,8 +254,8 @@ class Buckets:
 
 def _check(row: int, head: object, names: object) -> Summary | DamagedError:
     """What a head says, or what is wrong with it or with the names."""
-    if head == _RESERVED:
-        return _make_reserved(row)
+    if head == _KEPT:
+        return _make_kept(row)
     try:
         if is_sound_head(head, row):
             check_names(head, names)
@@ -266,7 +266,7 @@ def _check(row: int, head: object, names: object) -> Summary | DamagedError:
         return DamagedError(_say_damaged(row))
 
 
-def _make_reserved(row: int) -> DamagedError:
+def _make_kept(row: int) -> DamagedError:
     return DamagedError(f"row {row} of the table buckets is kept for streams of one that is damaged")
 
 

@@ -35,7 +35,7 @@ def explain_copies(path: Path, mounts: str | None = None) -> str:
     Example:
         >>> mounts = "22 1 0:4 / / rw - ext4 dev rw\n23 1 0:5 / /keys rw - zfs pool rw"
         >>> explain_copies(Path("/visits.db"), mounts), explain_copies(Path("/keys/visits.keyring"), mounts)[:34]
-        ('', '/keys/visits.keyring: lies on ZFS')
+        ('', '/keys/visits.keyring: lies on ZFS,')
     """
     kind = _COPYING.get(_find_kind(path.resolve(), mounts))
     if kind is None:

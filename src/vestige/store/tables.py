@@ -226,7 +226,7 @@ class Tables:
             wrong = self.buckets.find_wrong(name)
             if wrong is not None:
                 self.buckets.write(Bucket(wrong))
-                self.buckets.free_reserved()
+                self.buckets.open_kept()
                 self.recount()
                 return True
             encoded = encode_text(name)
@@ -429,7 +429,7 @@ class Tables:
                 whole = self.buckets.read(bucket) if self.buckets.has_streams(bucket) else Bucket(bucket)
             except DamagedError:
                 damaged.append(bucket)
-                self.buckets.reserve(bucket + half)
+                self.buckets.keep_free(bucket + half)
                 continue
             parts = Bucket(bucket), Bucket(bucket + half)
             for name, entry in whole:
