@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import threading
 import time
@@ -24,6 +25,11 @@ P = ParamSpec("P")
 
 _WIDEST = 160
 """The most characters in a line of a table that is not shown in a terminal."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_FORMULA = re.compile(r"'*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+"""What a spreadsheet computes, also in the full width of Asian scripts; one that begins with apostrophes gets another,
+so that no two texts become the same."""
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 SHOWN = 20
 """Number of stream names to show; --json prints them all."""
 PATIENCE = 2.0
@@ -48,6 +54,18 @@ def escape(text: str) -> str:
     a\x1b[2J\u202eb
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def protect_cell(text: str) -> str:
+    r"""Write a text as a cell of CSV that no terminal obeys and no spreadsheet computes.
+
+    Control characters are escaped, and an apostrophe is put before what would be a formula. JSON has all texts exactly.
+
+    >>> print(protect_cell("=cmd"), protect_cell("-7"), protect_cell("a\x1b[2J"))
+    '=cmd -7 a\x1b[2J
+    """
+    plain = _CONTROL.sub(lambda found: escape(found[0]), text)
+    return f"'{plain}" if _FORMULA.match(plain) and not _NUMBER.fullmatch(plain) else plain
 
 
 def say(text: str) -> None:

@@ -13,7 +13,7 @@ import click
 
 from vestige.cli.access import exit_with
 from vestige.cli.group import command
-from vestige.cli.output import announce_if_slow, escape, format_count, format_time, say, show_table
+from vestige.cli.output import announce_if_slow, escape, format_count, format_time, protect_cell, say, show_table
 from vestige.cli.rows import check_output
 from vestige.cli.store_options import StoreOptions, store_argument
 from vestige.errors import ParameterError, StoreError
@@ -118,7 +118,7 @@ def _write(given: Sequence[Given], troubles: Mapping[str, str], form: str, file:
         file.write(json.dumps([receipt_facts(*entry) for entry in given] + problems) + "\n")
         return
     writer = csv.writer(file, lineterminator="\n")
-    on_paper = escape if file.isatty() else str
+    on_paper = escape if file.isatty() else protect_cell
     writer.writerow(FIELDS)
     for entry in given:
         facts = receipt_facts(*entry)

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import click
 
 from vestige.cli.answers import StreamAnswer
-from vestige.cli.output import escape
+from vestige.cli.output import escape, protect_cell
 from vestige.errors import ParameterError
 from vestige.policies import Remark
 
@@ -213,7 +213,9 @@ def _make_csv(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def _format_cell(value: object) -> object:
-    return str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, bool):
+        return str(value).lower()
+    return protect_cell(value) if isinstance(value, str) else value
 
 
 def _write_parquet(rows: Iterable[Row], file: BinaryIO) -> None:

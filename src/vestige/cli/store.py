@@ -1,6 +1,6 @@
 """The commands that read a store: list, estimate, retained.
 
-A stream that cannot be read is named in its row; the others are shown, and the exit status is 1.
+A stream that cannot be read is named in its row; the others are shown, and the exit status is 2.
 """
 
 from __future__ import annotations
@@ -25,7 +25,16 @@ from vestige.cli.access import (
 )
 from vestige.cli.config import find_files
 from vestige.cli.group import command
-from vestige.cli.output import announce_if_slow, escape, format_count, print_json, say, show_progress, show_table
+from vestige.cli.output import (
+    announce_if_slow,
+    escape,
+    format_count,
+    print_json,
+    protect_cell,
+    say,
+    show_progress,
+    show_table,
+)
 from vestige.cli.rows import FORMATS, Row, check_output, check_sources, write_rows
 from vestige.cli.store_answers import StoreAnswers
 from vestige.cli.store_options import StoreOptions, key_option, store_argument
@@ -184,12 +193,12 @@ def estimate(
     elif not answers.unanswered:
         raise NoAnswerError(f"{store}: there is no stream yet; vestige run --store {store} makes one")
     exit_with(answers.troubles)
+    if problem := answers.problem:
+        raise NoAnswerError(f"{store}: no stream has an answer: {problem}")
     if strict:
         with announce_if_slow("Answering ..."):
             tally = answers.examine()
         tally.check_strict()
-    if problem := answers.problem:
-        raise NoAnswerError(f"{store}: no stream has an answer: {problem}")
 
 
 def _report_progress(rows: Iterator[Row], streams: int, tell: Callable[[float], None]) -> Iterator[Row]:
@@ -244,7 +253,7 @@ def retained(store: StoreOptions, names: tuple[str, ...], *, machine: bool) -> N
     width = max((terms.columns for terms in known), default=0)
     header = list(labels.pop()) if len(labels) == 1 else [f"value_{i + 1}" for i in range(width)]
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    on_paper = escape if sys.stdout.isatty() else str
+    on_paper = escape if sys.stdout.isatty() else protect_cell
     if not machine:
         writer.writerow(["stream", "round", "time", "subject", "leaving", *map(on_paper, header)])
     with nullcontext(_say_nothing) if sys.stdout.isatty() else show_progress("Writing records") as tell:
