@@ -138,7 +138,7 @@ def test_what_cannot_be_asked_counts_no_record(tmp_path: Path) -> None:
         fill(opened, "a")
         fill(opened, "mine", KeepsHalf())
     shown = vestige("estimate", store)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert "2 streams, 100 records" in shown.stdout
     (row,) = (line for line in shown.stdout.splitlines() if "mine" in line and "│" in line)
     assert [cell.strip() for cell in row.split("│")[1:4]] == ["mine", "-", "no answer"]

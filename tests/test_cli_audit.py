@@ -110,13 +110,13 @@ def test_policies_are_compared(tmp_path: Path) -> None:
 def test_errors_say_what_to_do(source: Path, options: tuple[object, ...], text: str) -> None:
     usual = [pair for pair in zip(SMALL[::2], SMALL[1::2], strict=True) if pair[0] not in options]
     result = vestige("audit", "policy", source, "--column", "a", *(part for pair in usual for part in pair), *options)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in " ".join(result.stderr.split())
 
 
 def test_a_missing_file_is_named() -> None:
     result = vestige("audit", "policy", "nowhere.csv", "--column", "a", *SMALL)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "nowhere.csv: does not exist; give a path, or - for standard input" in result.stderr
 
 
@@ -145,7 +145,7 @@ def test_stores_are_looked_at(tmp_path: Path) -> None:
     assert len(facts["batches"]) == 1
     assert facts["repeated"] == 0
     assert 0.0 < facts["p_value"] <= 1.0
-    assert vestige("audit", "store", copies[0], "--stream", "nobody").exit_code == 1
+    assert vestige("audit", "store", copies[0], "--stream", "nobody").exit_code == 2
     assert "there is no such store" in vestige("audit", "store", tmp_path / "none.db").stderr
 
 

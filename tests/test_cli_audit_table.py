@@ -85,7 +85,7 @@ def test_a_curated_table_has_status_1_and_a_report(curated: list[Path], tmp_path
     assert "was changed after it was signed" in changed.stderr
     Path(f"{report}.sig").unlink()
     unsigned = vestige("verify-report", report, "--public-key", f"{key}.pub")
-    assert unsigned.exit_code == 1
+    assert unsigned.exit_code == 2
     assert "has no signature" in unsigned.stderr
 
 
@@ -238,7 +238,7 @@ def test_postgresql_tables_are_read(curated: list[Path], database: Database) -> 
     facts = json.loads(audit(database.address, *names, *USUAL, "--json").stdout)
     assert facts["tests"] == json.loads(audit(*curated[:3], *USUAL, "--json").stdout)["tests"]
     wrong = audit(database.address, "--table", "nobody", *USUAL)
-    assert wrong.exit_code == 1
+    assert wrong.exit_code == 2
     assert "PostgreSQL refuses (42P01); check the names of the table" in " ".join(wrong.stderr.split())
 
 
@@ -295,7 +295,7 @@ def test_errors_say_what_to_do(window: list[Path], tmp_path: Path) -> None:
         ((window[0], *USUAL, "--rule", "nobody = 1"), "nobody"),
     ):
         result = audit(*arguments)
-        assert result.exit_code == 1, arguments
+        assert result.exit_code == 2, arguments
         assert said in " ".join(result.stderr.split()), (said, result.stderr)
 
 

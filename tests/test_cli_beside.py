@@ -110,7 +110,7 @@ def test_dry_runs_ask_nobody(path: Path) -> None:
 def test_what_nobody_answers_is_left_and_carried_out_by_the_next(path: Path) -> None:
     with held(path, attending=False):
         result = vestige("forget", path, "--subject", "person-9", "--now", "--wait", "0.2s")
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         found = re.search(r"Request ([0-9a-f]{16}) remains for it, or for the next command", result.stderr)
         assert found
         (file,) = (path.parent / "s.db.inbox").iterdir()
@@ -132,7 +132,7 @@ def test_what_cannot_be_done_of_a_left_request_is_named(path: Path, streams: lis
             assert "remains for it" in vestige(*asked, "--wait", "0.2s").stderr
             time.sleep(0.02)  # requests are carried out in the order of the times of their files
     done = vestige("sweep", path, "--at", NOW)
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert re.search(r"request [0-9a-f]{16} \(forget\)[^\n]*: there is no (such )?stream", done.stderr), done.stderr
     assert "'b'" in done.stderr
     assert holders(path, "person-9") == {"a", "mine"} - set(streams)
@@ -144,7 +144,7 @@ def test_a_run_names_what_cannot_be_done_of_a_left_request_too(path: Path, tmp_p
     Inbox(path).leave(lost := Request("forget", ("00" * 16,), streams=("z",)))
     run = ("run", tmp_path / "x.csv", "--column", "x", "--retention", 96, "--store", path)
     done = vestige(*run)
-    assert done.exit_code == 1, done.output
+    assert done.exit_code == 2, done.output
     assert f"request {lost.id} (forget): there is no stream 'z'; there is" in done.stderr
     assert vestige(*run).exit_code == 0
 
@@ -164,6 +164,6 @@ def test_a_wrong_key_is_said_before_anything_is_left(path: Path, tmp_path: Path)
     other.write_bytes(bytes(range(32)))
     with held(path, attending=False):
         result = vestige("forget", path, "--subject", "person-9", "--key", other)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "is not the key of this store" in result.stderr
     assert not list(path.parent.glob("*.inbox"))

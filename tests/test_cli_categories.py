@@ -74,7 +74,7 @@ def test_distinct_texts_are_counted_and_the_store_remembers_that_they_are_texts(
 )
 def test_statistics_that_need_numbers_say_so(file: Path, options: list[str], text: str) -> None:
     result = vestige("run", file, "--retention", 40_000, *options)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in result.stderr
 
 

@@ -163,7 +163,7 @@ def test_a_wrong_file_is_named_with_its_key(
     monkeypatch.chdir(tmp_path)
     Path("v.toml").write_text(text, encoding="latin-1")
     result = vestige("run", "--config", "v.toml")
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 2, result.output
     assert message in result.stderr
 
 
@@ -184,7 +184,7 @@ def test_a_broken_file_does_not_keep_a_named_store_from_its_deadline(folder: Pat
     said("run", "--config", folder / "data" / "vestige.toml")
     Path("vestige.toml").write_text("not TOML")
     assert vestige("sweep", folder / "data" / "v.db").exit_code == 0
-    assert vestige("sweep").exit_code == 1
+    assert vestige("sweep").exit_code == 2
     assert vestige("run", "--help").exit_code == 0
 
 
@@ -199,7 +199,7 @@ def test_a_broken_file_does_not_keep_a_named_store_from_its_deadline(folder: Pat
 def test_a_conflict_says_what_is_from_the_file(folder: Path, file: str, options: tuple[str, ...], message: str) -> None:
     Path("vestige.toml").write_text(f"{file}\nretention = 256\n")
     result = vestige("run", folder / "data" / "v.csv", *options)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     told = " ".join(result.stderr.split())
     assert message in told
     assert told.endswith("(metric is from vestige.toml)")

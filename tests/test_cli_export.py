@@ -209,7 +209,7 @@ def test_a_bad_stream_does_not_keep_others_from_being_exported(tmp_path: Path) -
     damage(tmp_path / "s.db", "c")
     path = tmp_path / "o.sqlite"
     result = vestige("export", tmp_path / "s.db", "--sqlite", path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "stream 'b': " in result.stderr
     assert "stream 'c': " in result.stderr
     assert query(path, "SELECT stream FROM streams") == [("a",), ("b",), ("c",), ("d",)]
@@ -226,7 +226,7 @@ def test_a_damaged_ledger_does_not_keep_streams_from_being_exported(
     damaged = replace(open_reader(store).snapshot(), ledger=Ledger(), ledger_trouble="the ledger is damaged")
     monkeypatch.setattr("vestige.cli.export.command.read_snapshot", lambda *_, **__: damaged)
     result = vestige("export", store, "--sqlite", tmp_path / "o.sqlite")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "the ledger is damaged" in result.stderr
     assert query(tmp_path / "o.sqlite", "SELECT COUNT(*) FROM receipts WHERE stream IS NOT NULL") == [(3,)]
     assert query(tmp_path / "o.sqlite", "SELECT COUNT(*) FROM streams") == [(4,)]
@@ -303,7 +303,7 @@ def test_no_file_is_left_half_made(
 
     monkeypatch.setattr(DuckdbDatabase, "_fill", fail)
     result = vestige("export", store, "--duckdb", tmp_path / "o.duckdb")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"{tmp_path / 'o.duckdb'}: " in result.stderr
     assert "4711" not in result.output
     assert list(tmp_path.iterdir()) == []

@@ -148,7 +148,7 @@ def test_a_refused_file_names_itself_and_those_before_it_stay() -> None:
     for bad, why in (("country,at\n", "has no column 'spent'"), (f"{good}2024-01-01,DE,canary\n", "not a number")):
         Path("day-2.csv").write_text(bad)
         result = vestige("day-*.csv", *RUN, *STORE)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert result.stderr.splitlines()[-1].startswith("Error: day-2.csv: ")
         assert why in result.stderr
         assert "what the files before it had is taken and stays" in result.stderr
@@ -184,7 +184,7 @@ def test_rows_of_a_stream_in_trouble_wait_for_a_later_run() -> None:
     Path("day-1.csv").write_text("\n".join([*lines, ""]))
     timed = ("day-*.csv", *RUN, "--time", "at", "--max-age", "3650d", *STORE)
     result = vestige(*timed)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert f"from row {row} of day-1.csv on not taken" in result.stderr
     assert "Error: 3 files: " in result.stderr
     Path("day-1.csv").write_text(good)

@@ -66,7 +66,7 @@ def test_streams_are_found_by_keys_that_no_file_has(source: Path, prefix: tuple[
 def test_errors_do_not_show_keys(source: Path) -> None:
     assert run("--hash-keys").exit_code == 0
     result = vestige("estimate", "s.db", "--stream", "canary-eve")
-    assert (result.exit_code, "there is no stream of this key" in result.stderr) == (1, True)
+    assert (result.exit_code, "there is no stream of this key" in result.stderr) == (2, True)
     assert "canary" not in result.output
     Path("s.db.key").rename("away.key")
     assert "is missing" in run("--hash-keys").stderr, "another key would make other names"

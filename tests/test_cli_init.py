@@ -136,7 +136,7 @@ def test_nothing_is_overwritten() -> None:
     write(Path("visits.ndjson"))
     Path("vestige.toml").write_text("mine")
     result = vestige("init", "visits.ndjson")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--out vestige.toml exists and is not overwritten" in result.stderr
     assert Path("vestige.toml").read_text() == "mine"
 
@@ -164,7 +164,7 @@ def test_times_that_are_too_late_are_not_used() -> None:
 def test_a_file_that_says_nothing_is_refused(text: str, message: str) -> None:
     Path("v.csv").write_text(text)
     result = vestige("init", "v.csv")
-    assert (result.exit_code, message in result.stderr) == (1, True), result.output
+    assert (result.exit_code, message in result.stderr) == (2, True), result.output
     assert not Path("vestige.toml").exists()
     assert "can be read only once" in vestige("init", "-").stderr
 

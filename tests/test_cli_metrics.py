@@ -72,7 +72,7 @@ def test_a_held_row_that_misses_a_value_is_compared_too(tmp_path: Path) -> None:
     text = file.read_text().splitlines()
     file.write_text("\n".join([*text[:-60], *(f"{line}4" if line.endswith(",") else line for line in text[-60:])]))
     result = vestige(*run)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "has changed in row" in result.output
 
 
@@ -108,7 +108,7 @@ def test_what_is_to_know_of_a_metric_is_said_by_key_and_in_every_form(tmp_path: 
     rows = json.loads(vestige("estimate", store, "--format", "json").stdout)
     assert {row["metric"] for row in rows if row["notes"] and told in row["notes"]} == {"amount:p50"}
     for wrong in ("-", store):
-        assert vestige("estimate", store, "--format", "csv", "--out", wrong).exit_code == 1
+        assert vestige("estimate", store, "--format", "csv", "--out", wrong).exit_code == 2
 
 
 def test_a_ratio_over_a_mean_near_zero_is_doubted_in_every_form(tmp_path: Path) -> None:

@@ -97,11 +97,11 @@ def test_what_is_damaged_is_named_on_each_page(store: Path) -> None:
     row = lose_name(store, "key 040")
     damage(store, "key 003")
     shown = vestige("list", store, "--limit", 5)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert "stream 'key 003':" in shown.stderr
     assert row in shown.stderr
     shown = vestige("list", store, "--limit", 5, "--after", "key 010", "--json")
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     page = json.loads(shown.stdout)
     assert [*page["streams"]] == [*KEYS[11:16], row]
     assert page["next"] == "key 015"
@@ -118,7 +118,7 @@ def test_one_stream_is_looked_up(store: Path, opened: list[str]) -> None:
 def test_an_unknown_stream_is_told_from_the_names_of_others(store: Path, opened: list[str]) -> None:
     for words in (("estimate",), ("retained",), ("remove",)):
         shown = vestige(*words, store, "--stream", "key 7")
-        assert shown.exit_code == 1
+        assert shown.exit_code == 2
         assert "no stream 'key 7'; there is key 000, key 001, key 002, key 003, key 004, ..." in shown.stderr
     assert opened == []
 
@@ -147,14 +147,14 @@ def test_damage_is_named_where_it_is_met(store: Path) -> None:
     row = lose_name(store, "key 040", "UPDATE buckets SET head = x''")
     for words in (("sweep", "--dry-run"), ("forget", "--subject", "person 7", "--dry-run"), ("receipts",)):
         shown = vestige(words[0], store, *words[1:])
-        assert (shown.exit_code, row in shown.stderr) == (1, True), words
+        assert (shown.exit_code, row in shown.stderr) == (2, True), words
 
 
 def test_many_problems_are_counted(store: Path) -> None:
     for key in KEYS[:30]:
         damage(store, key)
     shown = vestige("estimate", store)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert sum(line.startswith("stream 'key") for line in shown.stderr.splitlines()) == 20
     assert "... and 10 more streams" in shown.stderr
 

@@ -104,7 +104,7 @@ def test_a_sweep_that_may_not_write_says_so(database: Database) -> None:
         database.ask(f"GRANT USAGE ON SCHEMA OURS TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA OURS TO {role}")
         reader = database.server.address(database.schema, user=role), "--keyring", str(database.keyring)
         swept = CliRunner().invoke(command, ["sweep", *reader])
-        assert swept.exit_code == 1
+        assert swept.exit_code == 2
         assert "the user may not do that" in swept.output
         assert CliRunner().invoke(command, ["verify", *reader]).exit_code == 0, "an auditor needs no more"
     finally:

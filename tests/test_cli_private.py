@@ -43,7 +43,7 @@ def say(*words: object) -> str:
 
 def refuse(*words: object) -> str:
     result = CliRunner().invoke(command, ["run", *map(str, words)])
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 2, result.output
     return result.stderr
 
 

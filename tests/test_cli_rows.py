@@ -86,7 +86,7 @@ def test_the_page_describes_each_column() -> None:
 
 def test_there_is_a_row_for_each_stream_and_number(store: Path) -> None:
     result = vestige("estimate", store, "--format", "json")
-    assert result.exit_code == 1, "one stream cannot be asked"
+    assert result.exit_code == 2, "one stream cannot be asked"
     assert "stream 'own':" in result.stderr
     answers = json.loads(result.stdout)
     check_schema(answers)
@@ -120,11 +120,11 @@ def parse_cell(name: str, text: str) -> object:
 def test_all_formats_have_the_same_rows(store: Path, tmp_path: Path) -> None:
     answers = json.loads(vestige("estimate", store, "--format", "json").stdout)
     printed = vestige("estimate", store, "--format", "csv")
-    assert printed.exit_code == 1
+    assert printed.exit_code == 2
     rows = [{k: parse_cell(k, v) for k, v in row.items()} for row in csv.DictReader(io.StringIO(printed.stdout))]
     assert rows == answers
     out = tmp_path / "a.parquet"
-    assert vestige("estimate", store, "--format", "parquet", "--out", out).exit_code == 1
+    assert vestige("estimate", store, "--format", "parquet", "--out", out).exit_code == 2
     table = pq.read_table(out)
     assert table.to_pylist() == answers
     assert [str(field.type) for field in table.schema][:6] == ["string", "string", *["double"] * 4]
@@ -149,15 +149,15 @@ def test_where_a_format_cannot_go_is_said_first(store: Path, tmp_path: Path, mon
     before = copy.read_bytes()
     for out in (copy, tmp_path / "." / "a.db", key):
         result = vestige("estimate", copy, "--format", "csv", "--out", out)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "is a file of the store, which would be overwritten" in result.stderr
     assert copy.read_bytes() == before
     result = vestige("estimate", store, "--out", tmp_path / "a.txt")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "cannot be used with --format table; use json, csv or parquet" in result.stderr
     monkeypatch.setattr(rows, "_is_terminal", lambda: True)
     result = vestige("estimate", store, "--format", "parquet")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "--format parquet is not for a terminal; give --out FILE" in result.stderr
 
 
@@ -182,7 +182,7 @@ def test_a_store_without_any_answer_is_an_error_in_every_form(tmp_path: Path) ->
     vestige("forget", store, "--subjects-from", subjects, "--now")
     for form in ("table", "json", "csv"):
         result = vestige("estimate", store, "--format", form)
-        assert (result.exit_code, bool(result.stderr)) == (1, True), form
+        assert (result.exit_code, bool(result.stderr)) == (2, True), form
 
 
 @pytest.mark.parametrize("column", ["spent, net", "x: y", "a:p50, b"])
@@ -209,7 +209,7 @@ def test_no_source_and_no_options_are_overwritten(tmp_path: Path, monkeypatch: p
     for arguments in (("v.db",), ()):
         for name in ("a.csv", "link.csv", "b.csv", "vestige.toml", "v.db", "v.db.key"):
             result = vestige("estimate", *arguments, "--format", "csv", "--out", name)
-            assert result.exit_code == 1, name
+            assert result.exit_code == 2, name
             assert "would be overwritten" in result.stderr
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
 

@@ -203,7 +203,7 @@ def test_a_sweep_erases_what_is_due_and_tidies(store: Path) -> None:
     assert "records erased from 3 of 3 streams; the file is tidy." in vestige("sweep", store, "--at", later).stdout
     assert said("verify", store, "--at", later)["findings"] == []
     result = vestige("estimate", store, "--format", "json")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "no stream has an answer: no record is held after round" in result.stderr
     assert [row["value"] for row in json.loads(result.stdout)] == [None] * 3
 

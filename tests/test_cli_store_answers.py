@@ -139,7 +139,7 @@ def test_families_beside_others(mixed: Path, together: list[int], monkeypatch: p
     set_few(monkeypatch, 20)
     after = [vestige("estimate", mixed, "--format", form) for form in ("json", "table")]
     assert len(together) == 4
-    assert [result.exit_code for result in (*before, *after)] == [1] * 4
+    assert [result.exit_code for result in (*before, *after)] == [2] * 4
     assert [result.stderr for result in before] == [result.stderr for result in after]
     assert json.loads(before[0].stdout) == json.loads(after[0].stdout)
     assert before[1].stdout == after[1].stdout
@@ -155,6 +155,6 @@ def test_a_store_without_any_answer_is_an_error(tmp_path: Path, monkeypatch: pyt
     before = vestige("estimate", tmp_path / "s.db")
     set_few(monkeypatch, 0)
     after = vestige("estimate", tmp_path / "s.db")
-    assert before.exit_code == after.exit_code == 1
+    assert before.exit_code == after.exit_code == 2
     assert before.output == after.output
     assert "no stream has an answer: no record is held after round 1" in after.stderr

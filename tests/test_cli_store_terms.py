@@ -115,7 +115,7 @@ def test_a_default_may_change_and_terms_may_not(tmp_path: Path) -> None:
     assert said(*first, "--lateness", "3h")["before"] == 400
     assert "nothing found" in vestige("verify", store, "--at", "2023-11-15").output
     other = vestige("run", file, "--store", store, "--max-age", "20d")
-    assert other.exit_code == 1
+    assert other.exit_code == 2
     assert "max_age=30 days, now max_age=20 days" in other.stderr
     grown = write(tmp_path / "w.csv", 400, 50)
     grown.write_text(grown.read_text().replace("a/b", "new"))
@@ -130,7 +130,7 @@ def test_other_metrics_are_named_once(tmp_path: Path) -> None:
     retention = ("--retention", 4_096, "--store", store)
     said("run", file, "--metric", "x:mean,count", *retention, "--by", "shop")
     other = vestige("run", file, "--metric", "x:mean,sum", "--metric", "y:mean", *retention, "--by", "shop")
-    assert other.exit_code == 1
+    assert other.exit_code == 2
     assert "other terms: x:sum and y:mean are new, x:count is missing now; open it with the terms" in other.stderr
     assert "another name (--stream) or another store" in other.stderr
     assert other.stdout == ""
@@ -149,7 +149,7 @@ def test_new_keys_are_kept_as_the_keys_before(tmp_path: Path) -> None:
     run, keyed = ("--metric", "x:mean", "--store", store), ("--by", "shop")
     said("run", file, *run, *keyed, "--epsilon", 1, "--bound", 20, "--retention", 4_096)
     plain = vestige("run", new, *run, *keyed, "--retention", 4_096)
-    assert plain.exit_code == 1
+    assert plain.exit_code == 2
     assert "was created with other terms: vestige.Private(" in plain.stderr
     assert list(json.loads(vestige("list", store, "--json").stdout)["streams"]) == ["a%2Fb", "c"]
     said("run", new, *run, *keyed, "--retention", 4_096, "--stream", "plain")
@@ -200,7 +200,7 @@ def test_terms_that_cannot_be_a_default(
         Stream(Mean(), retention=96, store=opened.stream("main")).extend([1.0, 2.0])
     before = {path: path.read_bytes() for path in Path().iterdir()}
     result = vestige("run", file, *options)
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 2, result.output
     assert message in result.stderr
     assert {path: path.read_bytes() for path in Path().iterdir()} == before
 

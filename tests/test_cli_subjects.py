@@ -112,12 +112,12 @@ def test_references_come_with_options_or_in_a_second_column(store: Path, tmp_pat
         assert read(out.read_text()) == (rows if form == "csv" else made)
     before = store.read_bytes()
     for wrong in (store, f"{store}.key", "-"):
-        assert vestige("receipts", store, "--format", "csv", "--out", wrong).exit_code == 1
+        assert vestige("receipts", store, "--format", "csv", "--out", wrong).exit_code == 2
     told = vestige("receipts", store, "--out", tmp_path / "r.txt").stderr
     assert "r.txt needs --format json or csv, or --sign; give one of them" in told
     assert store.read_bytes() == before
     result = vestige("receipts", store, "--reference", "T-9")
-    assert (result.exit_code, "no receipt has the reference 'T-9'" in result.stderr) == (1, True)
+    assert (result.exit_code, "no receipt has the reference 'T-9'" in result.stderr) == (2, True)
 
 
 def test_a_reference_that_is_on_a_receipt_already_is_named(store: Path) -> None:
@@ -220,7 +220,7 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
     (tmp_path / "leavers.txt").write_text("ada\n")
     before = read_streams(store)
     result = vestige("forget", store, "--subject", "-", "--subjects-from", tmp_path / "leavers.txt", stdin="")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "standard input: has no subject" in result.stderr
     assert "Nothing was changed for any subject, including those of other lists and options" in result.stderr
     assert read_streams(store) == before
@@ -240,7 +240,7 @@ def test_an_empty_list_holds_all_others_back(store: Path, tmp_path: Path) -> Non
 def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: str) -> None:
     before = read_streams(store)
     result = vestige("forget", store, "--subjects-from", "-", stdin=content)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in result.stderr
     assert "Nothing was changed" in result.stderr
     assert "ada" not in result.output
@@ -258,7 +258,7 @@ def test_what_is_not_understood_is_an_error(store: Path, content: bytes, text: s
 )
 def test_bad_lists_are_refused(store: Path, arguments: tuple[object, ...], text: str) -> None:
     result = vestige("forget", store, *arguments)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in result.stderr
 
 

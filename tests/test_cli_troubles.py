@@ -56,7 +56,7 @@ def store(made: Path, tmp_path: Path) -> Path:
 
 
 def facts(result: Result) -> Any:
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     return json.loads(result.stdout)
 
 
@@ -66,7 +66,7 @@ def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
     assert "damaged" in listed["c"]["problem"]
     assert listed["b"]["held"] == listed["b"]["held"]
     shown = vestige("list", store)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert "cannot be read" in shown.stdout
     assert "stream 'c':" in shown.stderr
     answers = {row["stream"]: row for row in facts(vestige("estimate", store, "--format", "json"))}
@@ -74,17 +74,17 @@ def test_looking_goes_on_over_a_bad_stream(store: Path) -> None:
     assert "policy troubled.KeepsHalf" in answers["b"]["problem"]
     assert "damaged" in answers["c"]["problem"]
     shown = vestige("estimate", store)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert "4 streams" in shown.stdout
     assert vestige("estimate", store, "--stream", "a").exit_code == 0
-    assert vestige("estimate", store, "--stream", "b").exit_code == 1
+    assert vestige("estimate", store, "--stream", "b").exit_code == 2
     records = vestige("retained", store)
-    assert records.exit_code == 1
+    assert records.exit_code == 2
     assert {row["stream"] for row in csv.DictReader(io.StringIO(records.stdout))} == set("abd")
     assert facts(vestige("receipts", store, "--format", "json")) == [
         {"stream": "c", "problem": open_reader(store).snapshot().troubles["c"]}
     ]
-    assert vestige("receipts", store).exit_code == 1
+    assert vestige("receipts", store).exit_code == 2
 
 
 def test_sweeping_and_forgetting_go_on(store: Path) -> None:
@@ -97,7 +97,7 @@ def test_sweeping_and_forgetting_go_on(store: Path) -> None:
     left = open_reader(store).snapshot().streams
     assert all(len(left[name][1].retained) <= 10 for name in "abd")
     shown = vestige("sweep", store, "--at", LATER)
-    assert shown.exit_code == 1
+    assert shown.exit_code == 2
     assert "the file could not be tidied, because a stream cannot be read" in " ".join(shown.stdout.split())
     done = facts(vestige("forget", store, "--subject", "person-9", "--now", "--json"))
     assert [receipt["erased"] for receipt in done["receipts"]] == [None], "one stream could not be asked"
@@ -111,7 +111,7 @@ def test_a_gradient_keeps_no_other_stream_from_its_deadline(tmp_path: Path) -> N
         mine = Stream(CustomLoss(loss_gradient, (0.0,)), retention=256, max_age=MAX_AGE, store=store.stream("mine"))
         mine.extend(np.ones((40, 1)), times=[START + timedelta(hours=i) for i in range(40)])
     result = vestige("sweep", path)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "stream 'mine': policy vestige.policies.custom_loss.CustomLoss" in result.stderr
     assert not any(len(state.retained) for _, state in open_reader(path).snapshot().streams.values())
 
@@ -208,7 +208,7 @@ def test_a_stream_whose_name_cannot_be_read_is_removed_by_what_list_says(
     other = "" if alone else lose_name(path, "k2")
     assert lost in facts(vestige("list", path, "--json"))["streams"]
     refused = vestige("remove", path, "--stream", "k0")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert f"'{lost}'" in refused.stderr
     done = vestige("remove", path, "--stream", lost, "--json")
     assert done.exit_code == 0, done.output
@@ -238,7 +238,7 @@ def test_streams_that_are_damaged_in_all_ways_are_removed_together(store: Path) 
 
 def test_of_several_subjects_too_nothing_is_claimed_that_was_not_read(store: Path) -> None:
     said = vestige("forget", store, "--subject", "zz", "--subject", "yy")
-    assert said.exit_code == 1
+    assert said.exit_code == 2
     assert "2 subjects; of 2 no record was found in" in " ".join(said.stdout.split())
 
 
@@ -248,7 +248,7 @@ def test_a_removal_that_does_nothing_says_so(store: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(SqliteStore, "remove", refuse)
     said = vestige("remove", store, "--stream", "a")
-    assert said.exit_code == 1
+    assert said.exit_code == 2
     assert " ".join(said.stdout.split()) == f"No stream was removed from {store}."
     assert "stream 'a': it stays" in said.stderr
 
@@ -256,10 +256,10 @@ def test_a_removal_that_does_nothing_says_so(store: Path, monkeypatch: pytest.Mo
 def test_a_new_key_is_made_beside_a_damaged_stream(store: Path) -> None:
     store.with_name("s.db.key").unlink()
     asked = vestige("forget", store, "--subject", "person-9")
-    assert asked.exit_code == 1
+    assert asked.exit_code == 2
     assert "is missing, so the subjects" in asked.stderr
     result = vestige("rekey", store)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "has a new key" in result.stdout
     assert "stream 'c':" in result.stderr
     done = facts(vestige("forget", store, "--subject", "person-9", "--json"))
@@ -283,7 +283,7 @@ def test_a_run_goes_on_beside_a_damaged_stream(tmp_path: Path) -> None:
 
 def test_what_is_to_be_removed_must_be_there(store: Path) -> None:
     result = vestige("remove", store, "--stream", "a", "--stream", "x")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "there is no stream 'x'; there is a, b, c, d" in result.stderr
     assert open_reader(store).snapshot().names == ("a", "b", "c", "d")
     assert vestige("remove", store).exit_code == 2

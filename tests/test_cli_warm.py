@@ -37,7 +37,7 @@ def test_a_statistic_whose_extra_is_missing_is_left_out(monkeypatch: pytest.Monk
 def test_where_nothing_can_be_cached_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_numba, "is_cacheable", lambda: False)
     done = CliRunner().invoke(load_commands(), ["warm"])
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert "set NUMBA_CACHE_DIR to a folder that can be written" in done.output
 
 

@@ -114,7 +114,7 @@ def test_bare(uv: Callable[..., None], wheel: Path, constraints: Path, tmp_path:
     done = execute(programs / "python", "-c", STREAM + "print(vestige.__version__)", folder=tmp_path)
     assert done.stdout.strip() == vestige.__version__
     refused = execute(programs / "vestige", "--help", folder=tmp_path)
-    assert refused.returncode == 1
+    assert refused.returncode == 2
     assert "vestige[cli]" in refused.stderr
 
 

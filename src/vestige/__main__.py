@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 
 from vestige.errors import MissingExtraError
 
@@ -12,8 +13,13 @@ def main() -> None:
     try:
         from vestige.cli import command  # noqa: PLC0415
     except ModuleNotFoundError as missing:
-        sys.exit(f"vestige: {MissingExtraError(f'the command (here: {missing.name})', 'cli')}")
-    command(prog_name="vestige")
+        print(f"vestige: {MissingExtraError(f'the command (here: {missing.name})', 'cli')}", file=sys.stderr)
+        sys.exit(2)
+    try:
+        command(prog_name="vestige")
+    except Exception:  # a mistake of ours is an error, and not the finding that Python's own status would say
+        traceback.print_exc()
+        sys.exit(2)
 
 
 if __name__ == "__main__":

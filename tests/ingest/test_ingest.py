@@ -76,7 +76,7 @@ def test_the_name_of_a_key_is_not_taken_for_all_rows(tmp_path: Path) -> None:
     assert vestige("run", path, *what, "--stream", "a", "--by", "k").exit_code == 0
     before = read_streams(store)
     result = vestige("run", path, *what, "--stream", "a/b")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert 'other terms: by="k", stream="a", now by=none, stream=none;' in result.stderr
     assert read_streams(store) == before
 
@@ -118,7 +118,7 @@ def test_rows_of_one_stream_that_cannot_be_taken_wait(tmp_path: Path) -> None:
 
     save()
     result = vestige(*by_shop(path, store))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "All-time mean by shop: 3 streams" in result.stdout, "the answers are printed all the same"
     assert "Trouble with 'b'" in result.stderr
     assert f"the time of row {late + 1} lies before" in result.stderr
@@ -143,7 +143,7 @@ def test_a_stream_that_cannot_be_opened_is_named_and_the_others_go_on(tmp_path: 
         Stream(Mean(), retention=500, store=opened.stream("b")).push(1.0)
     path.write_text("at,shop,v\n" + "".join(f"{START + i},{'abc'[i % 3]},{i}\n" for i in range(90)))
     result = vestige(*by_shop(path, store))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "Trouble with 'b', 30 rows from row 2 on not taken: stream 'b' was created with other terms" in result.stderr
     assert stored(store) == {"a": 30, "b": 1, "c": 30}
 
@@ -161,7 +161,7 @@ def test_a_stream_that_another_process_creates_meanwhile_is_named_and_the_others
 
     monkeypatch.setattr(KeyedStreams, "flush", flush)
     result = vestige(*by_shop(path, store))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "Trouble with 'b'" in result.stderr
     assert "created with other terms; rows of it that were read since the last commit are lost" in result.stderr
     assert stored(store)["a"] == 30
@@ -175,7 +175,7 @@ def test_a_damaged_stream_is_named_and_the_others_go_on(tmp_path: Path) -> None:
     damage(store, "b")
     path.write_text("at,shop,v\n" + "".join(lines))
     result = vestige(*by_shop(path, store))
-    assert result.exit_code == 1, result.output
+    assert result.exit_code == 2, result.output
     assert "Trouble with 'b'" in result.stderr
     assert "restore a copy" in result.stderr
     copied = open_reader(store).snapshot()
@@ -188,7 +188,7 @@ def test_a_date_in_the_future_is_the_trouble_of_its_stream(tmp_path: Path) -> No
     rows[40][0] = 10 * START
     path.write_text("at,shop,v\n" + "".join(f"{a},{b},{c}\n" for a, b, c in rows))
     result = vestige(*by_shop(path, store, "--time-unit", "s"))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "Trouble with 'b', 30 rows from row 2 on not taken: the time of row 41 lies more than" in result.stderr
     assert stored(store) == {"a": 30, "c": 30}
 
@@ -207,7 +207,7 @@ def test_the_remedy_that_is_named_takes_each_row_once(tmp_path: Path, how: str, 
     rows = [f"{'2062' if i == 1 else '2026'}-11-11T0{i + 1}:00:00Z,{'abab'[i]},{i}0" for i in range(4)]
     path.write_text("\n".join(["at,shop,v", *rows, ""]))
     result = vestige(*what)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert stored(store) == {"a": 2}
     assert "correct it, or allow more with --max-ahead" in result.stderr
     assert "drop the row" not in result.stderr
@@ -233,7 +233,7 @@ def test_a_row_that_was_dropped_is_to_be_put_back(tmp_path: Path) -> None:
     assert "correct it, or allow rows to be late with --lateness" in vestige(*by_shop(path, store)).stderr
     path.write_text("at,shop,v\n" + "".join(rows[:3] + rows[4:]))
     result = vestige(*by_shop(path, store, "--if-replaced", "continue"))
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "if a row was dropped or moved, put it back" in result.stderr
 
 
@@ -243,7 +243,7 @@ def test_trouble_where_nothing_can_be_taken_again(tmp_path: Path) -> None:
     what = ("run", "-", "--column", "v", "--by", "shop", "--retention", 96, "--max-age", "30d", "--time", "at")
     for extra in ((), ("--strict",), ("--store", tmp_path / "a.db")):
         result = vestige(*what, *extra, stdin=rows)
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert "30 rows of 1 stream were not taken; all others were\n" in result.stderr
         assert "All-time mean by shop: 2 streams, 60 records" in result.stdout
 
@@ -289,7 +289,7 @@ def test_a_bad_row_says_what_was_taken_before_it(tmp_path: Path, kind: str) -> N
     what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
     path.write_text("\n".join(["at,shop,v", *rows, ""]))
     result = vestige(*what)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert text in result.stderr
     taken = stored(store)["main"]
     assert 0 < taken <= 40
@@ -313,7 +313,7 @@ def test_where_it_says_that_nothing_was_taken_nothing_was(tmp_path: Path, kind: 
     )
     what = ("run", path, "--column", "v", "--retention", 96, "--max-age", "30d", "--time", "at", "--store", store)
     result = vestige(*what)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert not store.exists() or ("nothing was taken" in result.stderr and read_streams(store) == {})
 
 

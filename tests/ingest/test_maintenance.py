@@ -259,7 +259,7 @@ def test_a_record_from_the_future_is_refused_with_its_row_and_nothing_is_erased(
     before = read_streams(store)
     path.write_text(rows(*(now - 100 + i for i in range(50)), now, now + 2 * 86_400))
     result = vestige(*what)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "the time of row 52 lies more than --max-ahead 1 day ahead of the machine's clock" in result.stderr
     assert "nothing was taken" in result.stderr
     assert read_streams(store) == before

@@ -135,13 +135,13 @@ def test_the_report_shows_it_and_says_where_it_comes_from() -> None:
     assert "Newest" not in Path("alone.html").read_text()
     write(MINE + "\n# changed\n")
     refused = call("report", "my_policy.py", "--out", "lab")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "has no results here, and a file that has changed has results of its own" in flat(refused.output)
 
 
 def test_a_policy_that_cheats_is_refused_before_it_runs() -> None:
     refused = run(write(CHEAT, "cheat.py"))
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Error: cheat.py: Newest keeps something" in refused.output
     assert not Path("lab").exists()
 
@@ -149,14 +149,14 @@ def test_a_policy_that_cheats_is_refused_before_it_runs() -> None:
 def test_a_policy_that_fails_leaves_what_was_done_before() -> None:
     wide = MINE.replace("return retained.values.mean(axis=0)", "return np.zeros(3)")
     refused = run(write(wide, "wide.py"))
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Newest, from wide.py, failed in toy, trial 0: the answer has 3 numbers" in flat(refused.output)
 
 
 def test_what_cannot_enter_is_said() -> None:
     narrow = write(MINE.replace("return self.dim", "return 1"), "narrow.py")
     refused = run(narrow)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "Newest takes records of 1 column, not of 2" in refused.output
     refused = run(narrow, "descent")
     assert "descent takes no policies from elsewhere" in refused.output

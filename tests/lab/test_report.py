@@ -96,7 +96,7 @@ def test_the_command_writes_page_and_figures(folder: Path, tmp_path: Path) -> No
     assert "<svg" in (tmp_path / "a" / "b.html").read_text()
     assert (tmp_path / "png" / "oracle.png").read_bytes().startswith(b"\x89PNG")
     refused = vestige("lab", "report", "--out", tmp_path)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert f"--out {tmp_path} has no results; make some with: vestige lab run" in refused.output
 
 
@@ -112,7 +112,7 @@ def test_what_was_not_run_to_its_end_has_no_verdict(tmp_path: Path) -> None:
 def test_a_missing_library_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     refused = vestige("lab", "report", "--out", folder)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "pip install 'vestige[plot]'" in refused.output
 
 

@@ -187,7 +187,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "12 of 12" in vestige("lab", "list", "--out", tmp_path).output
     assert pa.parquet.read_table(tmp_path / "toy.parquet").num_rows == 12
     refused = vestige("lab", "run", "other", "--out", tmp_path)
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "NAME='other' is not an experiment; use one of toy" in refused.output
 
 

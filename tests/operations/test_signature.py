@@ -170,14 +170,14 @@ def test_the_commands(folder: Path, tmp_path: Path) -> None:
     assert "unchanged since it was signed" in " ".join(result.stdout.split())
     assert "2 receipts, 0 of them open" in " ".join(result.stdout.split())
     assert b"canary" not in out.read_bytes()
-    assert vestige("receipts", folder / "s.db", "--sign", folder / "key.pem", "--out", out).exit_code == 1
+    assert vestige("receipts", folder / "s.db", "--sign", folder / "key.pem", "--out", out).exit_code == 2
     out.write_text(out.read_text().replace("T-1", "T-7"))
     result = vestige("verify-receipts", out, "--public-key", public)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.count("\n") == 1
     assert "was changed after it was signed" in result.stderr
     for wrong in (["--sign", "k"], ["--out", out], ["--sign", "k", "--out", out, "--format", "csv"]):
-        assert vestige("receipts", folder / "s.db", *wrong).exit_code == 1
+        assert vestige("receipts", folder / "s.db", *wrong).exit_code == 2
 
 
 @pytest.mark.parametrize("name", ["s.db", "key.pem", "key.pem.pub", "link"])
@@ -187,7 +187,7 @@ def test_no_file_is_overwritten(folder: Path, name: str) -> None:
         link.symlink_to(folder / "s.db")
     before = (folder / name).read_bytes()
     result = vestige("receipts", folder / "s.db", "--sign", folder / "key.pem", "--out", folder / name)
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "is not a new file" in result.stderr
     assert (folder / name).read_bytes() == before
 

@@ -357,7 +357,7 @@ def test_the_command_takes_both_ends(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "bound 0:6" in " ".join(vestige("plan", "--records", 100_000, "--mean", 3, "--bound", "0:6").split())
     for text in ("spent=0:x", "spent=0:", "spent=5:1"):
         result = CliRunner().invoke(command, [*map(str, run), "--bound", text, "--bound", "rating=5"])
-        assert result.exit_code == 1
+        assert result.exit_code == 2
         assert text in result.stderr or "(5.0, 1.0) is not a range" in result.stderr
 
 

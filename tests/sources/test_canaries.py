@@ -153,7 +153,7 @@ def test_no_error_shows_a_record(tmp_path: Path, case: str, by: bool) -> None:
         sources.append(("-", data))
     for source, stdin in sources:
         result = CliRunner().invoke(command, [*arguments, source], input=stdin, prog_name="vestige")
-        assert (result.exit_code, type(result.exception)) == (1, SystemExit), (result.exception, result.output)
+        assert (result.exit_code, type(result.exception)) == (2, SystemExit), (result.exception, result.output)
         assert result.stdout == ""
         check_output(result.stderr.replace(str(tmp_path), ""))
 
@@ -164,5 +164,5 @@ def test_no_error_shows_a_record_in_a_process(tmp_path: Path, case: str) -> None
     (tmp_path / name).write_bytes(data)
     arguments = [sys.executable, "-m", "vestige", *ARGUMENTS, "--store", "s.db", name]
     done = subprocess.run(arguments, cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (done.returncode, done.stdout) == (2, "")
     check_output(done.stderr)

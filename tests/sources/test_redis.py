@@ -367,7 +367,7 @@ def test_no_message_shows_the_password(start_redis: Start, monkeypatch: pytest.M
     options = ["--column", "v", "--retention", "96", "--no-follow"]
     refused = vestige("run", server.address("s", ":wr0ng-word@"), *options)
     wanted = vestige("run", server.address("s"), *options)
-    assert (refused.exit_code, wanted.exit_code) == (1, 1)
+    assert (refused.exit_code, wanted.exit_code) == (2, 2)
     assert "refuses the user or the password" in refused.output
     assert "wants a password; put it into VESTIGE_REDIS_PASSWORD" in wanted.output
     good = vestige("run", server.address("s", ":s3cret-word@"), *options)
@@ -386,7 +386,7 @@ def test_no_message_shows_the_password(start_redis: Start, monkeypatch: pytest.M
 def test_a_key_that_is_not_a_stream_is_refused(redis_server: RedisServer) -> None:
     redis_server.call("SET", "s", "text")
     result = vestige("run", redis_server.address("s"), "--column", "v", "--retention", "96", "--no-follow")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "a key of this name that is not a stream" in result.output
 
 

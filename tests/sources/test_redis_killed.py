@@ -191,12 +191,12 @@ def test_a_server_that_is_killed_and_keeps_nothing_is_noticed(redis_server: Redi
         redis_server.restart()
         add(redis_server, rows[:5])
         _, said = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "The server may have lost its data" in said
     check(path, rows, by=True)
     words = ["run", redis_server.address("s"), "--by", "k", "--store", str(path), "--no-follow"]
     again = CliRunner().invoke(command, words)
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "The server may have lost its data" in again.output
     assert CliRunner().invoke(command, [*words, "--if-replaced", "continue"]).exit_code == 0
     with open_store(path) as store:

@@ -153,7 +153,7 @@ def test_requests_that_wait_are_carried_out_before_a_new_key(tmp_path: Path) -> 
     assert not key.exists()
     Inbox(path).leave(lost := Request("forget", ("00" * 16,), streams=("gone",)))
     result = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "has a new key" in result.stdout
     assert f"request {lost.id} (forget): there is no stream 'gone'" in result.stderr
     assert [receipt.erased is not None for receipt in open_reader(path).snapshot().ledger.receipts] == [True]
@@ -168,14 +168,14 @@ def test_the_command_begins_with_a_new_key(path: Path, tmp_path: Path) -> None:
     run = ["run", str(tmp_path / "x.csv"), "--column", "x", "--subject", "who", "--retention", "96", "--stream", "c"]
     run += ["--store", str(path)]
     refused = CliRunner().invoke(command, run, prog_name="vestige")
-    assert refused.exit_code == 1
+    assert refused.exit_code == 2
     assert "vestige rekey" in refused.output
     made = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
     assert made.exit_code == 0, made.output
     assert CliRunner().invoke(command, run, prog_name="vestige").exit_code == 0
     assert read_streams(path)["c"][1].clock.t == 10
     again = CliRunner().invoke(command, ["rekey", str(path)], prog_name="vestige")
-    assert again.exit_code == 1
+    assert again.exit_code == 2
     assert "there is nothing to do" in again.output
 
 
@@ -188,7 +188,7 @@ def test_a_request_says_that_records_of_an_earlier_key_may_be_of_the_subject(pat
     assert vestige("rekey", path).exit_code == 0
     for options in (("--dry-run",), ()):
         asked = vestige("forget", path, "--subject", "ada", *options)
-        assert asked.exit_code == 1
+        assert asked.exit_code == 2
         assert "No record of this subject was found" in asked.stdout
         assert f"{held} of its records have a subject that was named with an earlier key" in asked.stderr
     with SqliteStore(path) as store:
@@ -208,14 +208,14 @@ def test_a_run_goes_on_after_a_lost_key(tmp_path: Path) -> None:
         file.write("40,p0\n41,p1\n")
     for options in ((), ("--subject", "who")):
         refused = vestige(*run, *options)
-        assert refused.exit_code == 1
+        assert refused.exit_code == 2
     assert "vestige rekey" in refused.stderr
     assert vestige("rekey", store).exit_code == 0
     done = vestige(*run, "--subject", "who", "--if-replaced", "continue")
     assert done.exit_code == 0, done.output
     assert read_streams(store)["main"][1].clock.t == 42
     gone = vestige("forget", store, "--subject", "p1", "--now")
-    assert gone.exit_code == 1, "there are older records too"
+    assert gone.exit_code == 2, "there are older records too"
 
 
 def test_remove_says_that_a_source_brings_the_rows_back(path: Path) -> None:

@@ -6,7 +6,6 @@ once, so that it never delays an erasure.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from itertools import islice
 
 import click
 
+from vestige.cli.exit_status import end
 from vestige.cli.group import parse_time
 from vestige.cli.output import SHOWN, announce_if_slow, warn
 from vestige.cli.store_options import StoreOptions
@@ -124,14 +124,13 @@ def list_terms(copy: StoreSnapshot) -> list[Terms]:
 
 
 def exit_with(troubles: Mapping[str, str], attended: InboxResult | None = None) -> None:
-    """Report problems with streams and requests, and exit with status 1 if there are any."""
+    """Report problems with streams and requests, and end the command if there are any."""
     for name, text in islice(troubles.items(), SHOWN):
         warn(f"stream {name!r}: {text}")
     if len(troubles) > SHOWN:
         warn(f"... and {len(troubles) - SHOWN:,} more streams cannot be read or have problems")
     _name(attended.troubles if attended else {})
-    if troubles or (attended and attended.troubles):
-        sys.exit(1)
+    end(has_error=bool(troubles or (attended and attended.troubles)))
 
 
 @contextmanager

@@ -1,14 +1,13 @@
 """The group of all commands, and the types of their parameters.
 
 The module of a command is imported when that command is called, since most of them take long to import.
-Guarantee: an error is one line on standard error and exit status 1; the page of help shows each command; held by
+Guarantee: an error is one line on standard error and exit status 2; the page of help shows each command; held by
 tests/test_cli.py.
 """
 
 from __future__ import annotations
 
 import math
-import os
 import sys
 from datetime import datetime, timedelta
 from importlib import import_module
@@ -19,8 +18,9 @@ import click
 
 from vestige import times
 from vestige.cli.config import add_from_file
+from vestige.cli.exit_status import ERROR, flush_output, keep_standard_error, report
 from vestige.cli.memory import forbid_core_dumps
-from vestige.cli.output import enable_progress, escape
+from vestige.cli.output import enable_progress
 from vestige.errors import MissingExtraError, ParameterError, VestigeError
 from vestige.times import to_utc
 
@@ -35,6 +35,7 @@ COMMANDS = {
     "keyring": ("vestige.cli.keyring_serve", "Make, check, rotate and destroy the keys of a sealed store."),
     "lab": ("vestige.cli.lab", "Test the claims of the paper."),
     "list": ("vestige.cli.store", "Show the streams in STORE and their limits."),
+    "nightly": ("vestige.cli.nightly", "Do all the work of a night."),
     "plan": ("vestige.cli.plan", "Predict the retention required for a target error."),
     "receipts": ("vestige.cli.receipts", "Show the removal requests in STORE."),
     "rekey": ("vestige.cli.keys", "Create a new key for the subjects in STORE."),
@@ -85,7 +86,7 @@ class Commands(click.Group):
 
 
 class _Command(Commands):
-    """Imports the command that is called, and turns our errors into one line on standard error and exit status 1."""
+    """Imports the command that is called, and turns our errors into one line on standard error and an exit status."""
 
     group_class = Commands
 
@@ -102,29 +103,22 @@ class _Command(Commands):
             import_module(COMMANDS[args[0]][0])
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand."""
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as problem:  # it may repeat an address that was given in the wrong place
-            said = problem.format_message()
-            if said == (shown := _hide_passwords(said)):
-                raise
-            raise click.UsageError(shown, problem.ctx) from None
-        except VestigeError as problem:
-            raise click.ClickException(escape(_hide_passwords(str(problem)))) from None
-        except BrokenPipeError:  # the reader of our output has closed it
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(1)
-        except OSError as problem:
-            raise click.ClickException(escape(f"{problem.filename or 'input/output'}: {problem.strerror}")) from None
-
-
-def _hide_passwords(text: str) -> str:
-    """The text of an error without the passwords in it."""
-    from vestige.store.address import hide_passwords  # noqa: PLC0415  # takes long to import
-
-    return hide_passwords(text)
+    def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run the subcommand, and exit with its status."""
+        if not standalone_mode:
+            return super().main(*arguments, standalone_mode=False, **options)
+        with keep_standard_error():
+            output = sys.stdout
+            try:
+                super().main(*arguments, standalone_mode=False, **options)
+                status = 0
+            except (click.Abort, click.ClickException, VestigeError, OSError, SystemExit) as problem:
+                status, _ = report(problem)
+            if sys.stdout is not output:  # click puts another in its place, and ends, if its reader has closed it
+                sys.stdout, status = output, ERROR
+            if unwritten := flush_output(output):
+                status = status or report(unwritten)[0]
+        sys.exit(status)
 
 
 @click.group(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

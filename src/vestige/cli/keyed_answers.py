@@ -125,7 +125,7 @@ class KeyedAnswers:
         """Check that no statistic started over or missed its target, and that each has an answer, as has each metric.
 
         Raises:
-            NoAnswerError: one of them did, or has none.
+            Finding: one of them did, or has none.
         """
         self.examine().check_strict()
 

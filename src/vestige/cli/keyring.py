@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import click
 
 from vestige.cli.access import json_option
+from vestige.cli.exit_status import end
 from vestige.cli.group import command
 from vestige.cli.memory import lock_memory
 from vestige.cli.output import announce_if_slow, escape, format_count, print_json, say, show_progress
@@ -115,8 +115,7 @@ def verify_keyring(keyring: str, address: str | None, *, machine: bool) -> None:
             fits = "" if store is None else f" Each row of {store} opens, and no key is left without a row."
             none = ": all of them were destroyed" if keys.is_used else ": nothing is sealed with it yet"
             say(f"{show_address(keyring)}: nothing found; {format_count(count, 'key')}{'' if count else none}.{fits}")
-    if found:
-        sys.exit(1)
+    end(has_finding=bool(found))
 
 
 @keyring_group.command("rotate")

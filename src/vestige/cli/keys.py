@@ -19,7 +19,7 @@ def rekey(store: StoreOptions) -> None:
 
     Use this if the old key is lost for good. The statistics continue, and subjects can be named again. The records that
     are held now can no longer be found by their subject; their limits still apply. An existing file is not overwritten.
-    A damaged stream is named and left unchanged, and the exit status is 1. Requests that wait for STORE are carried out
+    A damaged stream is named and left unchanged, and the exit status is 2. Requests that wait for STORE are carried out
     first.
     """
     with announce_if_slow(f"Opening {store} ..."), store.open() as opened:

@@ -42,7 +42,7 @@ def sweep(store: StoreOptions, at: datetime | None, *, dry_run: bool, wait: time
     The age of a record counts from its own time: history that was loaded later may be overdue as a whole, and then all
     of it is erased. --dry-run shows what would be erased, and which statistics would restart.
 
-    A problem with one stream never delays the others: the stream is named, and the exit status is 1. What is due is
+    A problem with one stream never delays the others: the stream is named, and the exit status is 2. What is due is
     erased even if the policy of a stream is not one of Vestige's own; its statistic then restarts.
 
     \b

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,6 +16,7 @@ from vestige.channels import CHANNELS
 from vestige.cli.answers import StreamAnswer
 from vestige.cli.categories import explain_text, find_undeclared
 from vestige.cli.config import config_option, describe_use, is_on_command_line, name_origins
+from vestige.cli.exit_status import end
 from vestige.cli.group import command, parse_duration
 from vestige.cli.keyed_answers import KeyedAnswers
 from vestige.cli.noise_options import (
@@ -309,14 +309,13 @@ def run(ctx: click.Context, /, **given: Any) -> None:
     _check_taken(label, options, ingest, answers)
     _report(options, policy, ingest, answers, {"files": len(paths), "seconds": seconds})
     check_troubles(label, ingest)
+    end(has_error=bool(ingest.requests))  # they were reported when they failed
     if options.strict:
         if isinstance(answers, KeyedAnswers):
             answers.check_strict()
         else:
             check_strict(answers)
         check_late(ingest)
-    if ingest.requests:  # they were reported when they failed
-        sys.exit(1)
 
 
 def _ingest(options: RunOptions, sources: Sequence[AnySource], policy: Policy) -> tuple[Ingest, Answers]:
@@ -327,7 +326,7 @@ def _ingest(options: RunOptions, sources: Sequence[AnySource], policy: Policy) -
     with opening as store, catch_signals() as caught:
         if store is not None and (put_back := store.find_rollback()) is not None:
             warn(f"Error: {put_back.text}; nothing was taken")
-            sys.exit(2)
+            end(has_error=True)
         if store is not None:
             check_by(store, options.about, options.name)
         if store is not None and options.by:

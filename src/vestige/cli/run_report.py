@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from vestige.cli.answers import StreamAnswer
+from vestige.cli.exit_status import Finding
 from vestige.cli.keyed_answers import KeyedAnswers
 from vestige.cli.output import escape, format_count, print_json, say
 from vestige.errors import NoAnswerError, SourceError
@@ -158,10 +159,10 @@ def check_late(ingest: Ingest) -> None:
         ingest: run that has ended.
 
     Raises:
-        SourceError: some did; the error says how many.
+        Finding: some did; it says how many.
     """
     if ingest.late:
-        raise SourceError(
+        raise Finding(
             f"{format_count(ingest.late, 'row')} came too late and will not be taken; a longer --lateness takes such "
             "rows in future"
         )

@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 
 from vestige.cli.access import json_option
+from vestige.cli.exit_status import Finding
 from vestige.cli.group import command
-from vestige.cli.output import format_count, print_json, say
+from vestige.cli.output import escape, format_count, print_json, say
 from vestige.errors import SignatureError
 from vestige.operations.signature import generate_key, verify_report
 from vestige.operations.signature import verify_receipts as verify_document
@@ -50,8 +51,7 @@ def verify_receipts(document: str, public_key: str, *, machine: bool) -> None:
     try:
         facts = verify_document(content, public_key)
     except SignatureError as problem:
-        where = "" if str(problem).startswith(f"{public_key}:") else f"{document}: "
-        raise SignatureError(f"{where}{problem}") from None
+        raise _name_document(problem, document, public_key) from None
     if machine:
         print_json(facts)
         return
@@ -85,9 +85,15 @@ def verify_signed_report(report: str, public_key: str, *, machine: bool) -> None
     try:
         facts = verify_report(Path(report).read_bytes(), signature.read_bytes(), public_key)
     except SignatureError as problem:
-        where = "" if str(problem).startswith(f"{public_key}:") else f"{report}: "
-        raise SignatureError(f"{where}{problem}") from None
+        raise _name_document(problem, report, public_key) from None
     if machine:
         print_json(facts)
         return
     say(f"{report}: unchanged since it was signed with the key {facts['key_id']} at {facts['created']}.")
+
+
+def _name_document(problem: SignatureError, document: str, public_key: str) -> Exception:
+    """What is wrong with a document is a finding; that the public key cannot be read is an error."""
+    if str(problem).startswith(f"{public_key}:"):
+        return problem
+    return Finding(escape(f"{document}: {problem}"))

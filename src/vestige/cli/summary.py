@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from vestige.cli.answers import StreamAnswer, describe_unanswered
+from vestige.cli.exit_status import Finding
 from vestige.cli.output import format_count, say, show_table
 from vestige.cli.reports import make_title
-from vestige.errors import NoAnswerError
 from vestige.sources.keys import split_key
 
 SHOWN = 20
@@ -97,13 +97,13 @@ class Tally:
         """Check that no statistic started over or missed its target, and that each has an answer, as has each metric.
 
         Raises:
-            NoAnswerError: one of them did, or has none; the error says how many.
+            Finding: one of them did, or has none; it says how many.
         """
         if not (self.restarted or self.silent or self.missed):
             return
         unanswered = (f"metrics without an answer: {', '.join(self.metrics)}",) if self.metrics else ()
         where = "the notes say why" if self.restarted or self.missed or not self.metrics else "the answers say why"
-        raise NoAnswerError(
+        raise Finding(
             f"--strict: of {format_count(self.streams, 'stream')}, {self.restarted:,} started over, {self.missed:,} "
             f"missed the target and {self.silent:,} have no answer; " + "; ".join((*unanswered, where, *self.remedies))
         )
@@ -206,7 +206,7 @@ def check_strict(answers: Mapping[str, StreamAnswer]) -> None:
         answers: the answers, by the name of the stream.
 
     Raises:
-        NoAnswerError: one of them did, or has none; the error says how many.
+        Finding: one of them did, or has none; it says how many.
     """
     Tally.of(answers.values()).check_strict()
 

@@ -6,7 +6,6 @@ one; held by tests/test_cli_keyring.py and tests/test_cli_rollback.py.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 import click
 
 from vestige.cli.access import at_option, json_option
+from vestige.cli.exit_status import end
 from vestige.cli.group import command
 from vestige.cli.output import announce_if_slow, escape, print_json, say, show_progress
 from vestige.cli.store_options import StoreOptions, key_option, store_argument, warn_of_copies
@@ -116,10 +116,10 @@ def verify_store(
             say(f"Canaries were looked for as {FORMS}.")
         for report in reports:
             _show(report)
-    if put_back is not None:
-        sys.exit(2)
-    if found or any(report.findings for report in reports):
-        sys.exit(1)
+    end(
+        has_error=put_back is not None,
+        has_finding=bool(found) or any(report.findings for report in reports),
+    )
 
 
 def _read_canaries(texts: Sequence[str], codes: Sequence[str]) -> list[bytes]:

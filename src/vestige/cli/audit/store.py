@@ -5,7 +5,6 @@ Guarantee: the declaration comes first and the conclusion repeats it; held by te
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
@@ -15,6 +14,7 @@ from vestige.audit import Detection, Snapshot, detect
 from vestige.cli.access import exit_with
 from vestige.cli.audit.declaration import Declaration
 from vestige.cli.audit.group import audit, json_option, seed_option
+from vestige.cli.exit_status import end
 from vestige.cli.output import SHOWN, announce_if_slow, format_count, list_some, print_json, say, show_progress, warn
 from vestige.cli.store_options import StoreOptions, keyring_option
 from vestige.errors import StoreError
@@ -94,8 +94,7 @@ def audit_store(
         _print_untested([name for name in tested if name not in found])
         _print_conclusion(declared, rejected)
     exit_with({name: text for copy in copies for name, text in copy.troubles.items() if not names or name in names})
-    if rejected:
-        sys.exit(1)
+    end(has_finding=bool(rejected))
 
 
 def _choose(names: list[str], sample: int | None, seed: int) -> list[str]:

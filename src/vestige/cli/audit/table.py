@@ -6,7 +6,6 @@ Guarantee: with a verdict, the exit status is 1 exactly if it is a finding; held
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 
 import click
@@ -18,6 +17,7 @@ from vestige.cli.audit.declared import Condition, declare, is_list
 from vestige.cli.audit.group import audit, figure_option, json_option, seed_option
 from vestige.cli.audit.report import Report, check_report, hash_file, report_option, sign_option, write_report
 from vestige.cli.audit.snapshots import ReadSnapshot, TableColumns, read_snapshots
+from vestige.cli.exit_status import end
 from vestige.cli.output import announce_if_slow, format_count, print_json, say, show_progress, show_table
 from vestige.errors import ParameterError
 
@@ -117,8 +117,7 @@ def audit_one_table(
 
     What a firm declares (--removed, --corrected, --rule) is counted and tested, not believed. The verdict is curated,
     curated by excuse or chosen by value, with exit status 1; or chosen by a declared rule, not shown or inconclusive,
-    with exit status 0. No result proves that a table is honest. The exit status is 1 after an error too, which is on
-    standard error, without a verdict.
+    with exit status 0. No result proves that a table is honest. The exit status is 2 after an error, without a verdict.
 
     \b
     Examples:
@@ -163,7 +162,7 @@ def audit_one_table(
         _print(read, found, power)
         if report is not None:
             say(f"Report: {report}{f', signed in {report}.sig' if key else ''}.")
-    sys.exit(1 if found.is_finding else 0)
+    end(has_finding=found.is_finding)
 
 
 def _plan_only(plan: bool, size: int | None, level: float, repetitions: int, seed: int, machine: bool) -> None:

@@ -43,7 +43,7 @@ def export(
     FILE holds records, and STORE no longer erases them there: no limit and no removal request reaches FILE. Delete it
     by the date that is printed, or when a person in it asks to be erased; then export again.
 
-    Only you can read FILE. A stream that cannot be read is named, all others are copied, and the exit status is 1.
+    Only you can read FILE. A stream that cannot be read is named, all others are copied, and the exit status is 2.
 
     \b
     Examples:
