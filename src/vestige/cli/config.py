@@ -31,8 +31,10 @@ _PARAMETER = "config"
 _META = "vestige.config"
 _RECEIPTS = "keep-receipts"
 _STORE_SECRETS = ("key", "keyring")
+_NIGHT = ("requests", "answers")
+"""Keys that only `vestige nightly` uses."""
 _STORE_KEYS = ("store", *_STORE_SECRETS, _RECEIPTS)
-"""Keys that commands on a store use; the other keys are those of `vestige run`."""
+"""Keys that commands on a store use; all others are those of `vestige run`."""
 _NOT_IN_FILES = ("config", "help", "progress")
 _REPLACED = {
     "metric": ("column", "target", "statistic", "edges", "categories", "channel", "standard-error"),
@@ -88,7 +90,7 @@ def add_from_file(command: click.Command, ctx: click.Context, args: list[str], g
     if on_store and "store" not in found:
         where = f"{file} does not name one" if found else f"there is no {FILE} here that names one"
         raise click.UsageError(f"Missing argument 'STORE': {where}; give it, or --config FILE", ctx)
-    if not on_store:
+    if "source" in params:  # where others are used, a wrong key keeps no erasure back
         _check_keys(file, found, params)
     replaced = {key for option in present for key in (option, *_REPLACED.get(option, ()))}
     used = [key for key in found if key not in replaced and key in params and (not on_store or key in _STORE_KEYS)]
@@ -148,6 +150,21 @@ def is_on_command_line(ctx: click.Context, name: str) -> bool:
     """
     is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
     return is_given and name.replace("_", "-") not in ctx.meta.get(_META, ("", ()))[1]
+
+
+def names_store(file: str) -> bool:
+    """Tell whether a file with options names a store.
+
+    Args:
+        file: its path.
+
+    Returns:
+        False also if there is no such file.
+
+    Raises:
+        ParameterError: it cannot be read.
+    """
+    return Path(file).is_file() and "store" in _read(Path(file))
 
 
 def describe_use(ctx: click.Context) -> str:
@@ -211,7 +228,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _check_keys(file: Path, found: Mapping[str, object], params: Mapping[str, click.Parameter]) -> None:
-    known = sorted({*params, *_STORE_KEYS} - {*_NOT_IN_FILES})
+    known = sorted({*params, *_STORE_KEYS, *_NIGHT} - {*_NOT_IN_FILES})
     for key in found:
         if key not in known:
             close = get_close_matches(key.replace("_", "-").removesuffix("s"), known, n=1)

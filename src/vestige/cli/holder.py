@@ -36,13 +36,14 @@ def perform(
     request: Callable[[], Request],
     *,
     wait: timedelta,
+    create: bool = False,
 ) -> tuple[Done, InboxResult]:
     """Act on a store, or ask the process that holds it to; the result, and that of other requests on the way.
 
     A store without an inbox is one whose streams are lent by those who hold them, which are waited for.
     """
     try:
-        opened = store.open(wait=wait)
+        opened = store.open(create=create, wait=wait)
     except StoreBusyError:
         if store.open_reader().inbox is None:
             raise

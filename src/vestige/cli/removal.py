@@ -41,6 +41,14 @@ from vestige.store.ledger import Ledger
 from vestige.store.snapshot import UNNAMED
 
 _BE = ("is", "are")
+keep_option = click.option(
+    "--keep-receipts",
+    type=parse_duration,
+    default="3y",
+    show_default=True,
+    metavar="DURATION",
+    help="How long the receipts are kept after the erasure.",
+)
 
 
 @command.command()
@@ -74,14 +82,7 @@ _BE = ("is", "are")
     is_flag=True,
     help="Each line of a list has a subject, a tab and the reference of the request.",
 )
-@click.option(
-    "--keep-receipts",
-    type=parse_duration,
-    default="3y",
-    show_default=True,
-    metavar="DURATION",
-    help="How long the receipts are kept after the erasure.",
-)
+@keep_option
 @click.option(
     "--now", "at_once", is_flag=True, help="Erase immediately instead of with the next update; may reduce accuracy."
 )

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vestige.errors import ParameterError
-from vestige.store.receipt import check_reference
+from vestige.operations.removal import check_references
 
+_AS_TEXT = "write one subject per line, as UTF-8 text"
 _NOTHING = "Nothing was changed for any subject, including those of other lists and options"
 
 
@@ -81,10 +82,13 @@ def read_subjects(
     return made
 
 
-def parse_lines(content: bytes, name: str, *, with_references: bool = False) -> Subjects:
+def parse_lines(
+    content: bytes, name: str, *, with_references: bool = False, wrong: list[str] | None = None
+) -> Subjects:
     r"""One subject per line, nothing stripped but the line break; empty lines are skipped and counted.
 
-    With references, a tab and the reference of the request follow each subject.
+    With references, a tab and the reference of the request follow each subject. A line that cannot be read is an error;
+    with a list of those that are wrong, it is noted there instead, and there may be no subject.
 
     >>> parse_lines(b"ada\r\n\r\n lead\nbob", "x").texts
     ('ada', ' lead', 'bob')
@@ -96,39 +100,39 @@ def parse_lines(content: bytes, name: str, *, with_references: bool = False) -> 
     if not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, 1):
-        raw = line.removesuffix(b"\r")
         try:
-            text = raw.decode()
-        except UnicodeDecodeError:
-            raise _make_line_error(name, number, "is not UTF-8") from None
-        if "\r" in text or "\0" in text:
-            raise _make_line_error(name, number, "holds a carriage return or a zero byte")
+            text, reference = _parse_line(line.removesuffix(b"\r"), with_references=with_references)
+        except ParameterError as problem:
+            if wrong is None:
+                raise ParameterError(f"{name}: line {number} {problem}. {_NOTHING}") from None
+            wrong.append(f"{name}: line {number} {problem}")
+            continue
         if text:
-            reference = None
-            if with_references:
-                text, tab, reference = text.partition("\t")
-                if not text or not tab or "\t" in reference:
-                    raise ParameterError(
-                        f"{name}: line {number} does not have a subject, a tab and a reference, as --with-references "
-                        f"says. {_NOTHING}"
-                    )
-                _check_reference(reference, name, number)
             texts.append(text)
             references.append(reference)
             labels.append(f"line {number} of {name}")
         else:
             empty += 1
-    if not texts:
+    if not texts and wrong is None:
         raise ParameterError(f"{name}: has no subject; write one per line. {_NOTHING}")
     return Subjects(tuple(texts), tuple(labels), empty, tuple(references))
 
 
-def _check_reference(reference: str, name: str, number: int) -> None:
+def _parse_line(raw: bytes, *, with_references: bool) -> tuple[str, str | None]:
+    """The subject and the reference of a line; an error goes on after the number of the line."""
     try:
-        check_reference(reference)
+        text = raw.decode()
+    except UnicodeDecodeError:
+        raise ParameterError(f"is not UTF-8; {_AS_TEXT}") from None
+    if "\r" in text or "\0" in text:
+        raise ParameterError(f"holds a carriage return or a zero byte; {_AS_TEXT}")
+    if not text or not with_references:
+        return text, None
+    subject, tab, reference = text.partition("\t")
+    if not subject or not tab or "\t" in reference:
+        raise ParameterError("does not have a subject, a tab and a reference; write all three")
+    try:
+        check_references([reference], [subject])
     except ParameterError as problem:
-        raise ParameterError(f"{name}: line {number}: {problem}. {_NOTHING}") from None
-
-
-def _make_line_error(name: str, number: int, what: str) -> ParameterError:
-    return ParameterError(f"{name}: line {number} {what}; write one subject per line, as UTF-8 text. {_NOTHING}")
+        raise ParameterError(f"cannot be used: {problem}") from None
+    return subject, reference

@@ -16,7 +16,7 @@ from typing import Any
 
 from vestige.errors import ParameterError, StoreBusyError, StoreError
 from vestige.operations.entry import check_open
-from vestige.operations.removal import forget_pseudonyms, remove
+from vestige.operations.removal import forget_lines, forget_pseudonyms, remove
 from vestige.operations.results import ForgetResult, InboxResult, RemoveResult, SweepResult
 from vestige.operations.retention import sweep
 from vestige.store import Keyring, Store, open_reader, open_store
@@ -89,6 +89,15 @@ def _act(store: Store, request: Request) -> Outcome:
         return sweep(store, request.at)
     if request.kind == "remove":
         return remove(store, request.streams or ())
+    if request.marks is not None:
+        return forget_lines(
+            store,
+            request.pseudonyms,
+            request.marks,
+            request.references or (None,) * len(request.marks),
+            is_last=request.is_last,
+            keep_receipts=request.keep_receipts,
+        )
     return forget_pseudonyms(
         store,
         request.pseudonyms,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import numpy as np
@@ -190,6 +190,91 @@ def forget_pseudonyms(
         return _forget_all(store, filing, ids, pseudonyms, rounds, kept, now=now, is_repeated=request is not None)
 
 
+def mark_line(name: Callable[[str], str], subject: str, reference: str) -> str:
+    """Compute by what a line of a list of requests is known again: a keyed hash of its subject and its reference.
+
+    Args:
+        name: the function from subjects to pseudonyms of the store.
+        subject: the subject.
+        reference: the reference.
+
+    Returns:
+        Sixteen hexadecimal digits.
+
+    Example:
+        >>> mark_line(lambda text: text.encode().hex(), "ada", "T-1")
+        '00542d3100616461'
+    """
+    return name(f"\0{reference}\0{subject}")[:16]  # no subject and no reference has a zero byte
+
+
+def forget_lines(
+    store: Store,
+    pseudonyms: Sequence[str],
+    marks: Sequence[str],
+    references: Sequence[str | None],
+    *,
+    is_last: bool,
+    keep_receipts: timedelta = LEDGER_KEPT,
+) -> ForgetResult:
+    """Carry out the lines of a list of requests that may be left where it is, each once.
+
+    A line is carried out by two calls, before and after the rows of a night are read, and covers what has arrived up
+    to the second one. Its receipt has its mark as id after the first call, and a hash of that after the second: by
+    these it is known again, as long as the receipt is kept. If a process ended between the two, the next night takes
+    the place of that one. A stream that could not be asked is asked by later calls, and no other with it.
+
+    Args:
+        store: the store.
+        pseudonyms: the pseudonyms of the subjects in this store.
+        marks: of each line, see `mark_line`.
+        references: of each line.
+        is_last: whether this is the second call.
+        keep_receipts: how long the receipts are kept after the erasure.
+
+    Returns:
+        As `forget` does, but only the receipts of the lines that were carried out now.
+
+    Raises:
+        StoreError: the store cannot be read or written.
+    """
+    known = {entry.receipt.id: entry for entry in store.read_ledger().entries.values()}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for mark, place in {mark: place for place, mark in reversed(list(enumerate(marks)))}.items():  # equal lines are one
+        done = known.get(_hash_mark(mark))
+        if done is None or done.failed:
+            groups.setdefault(() if done is None else done.failed, []).append(place)
+    made: dict[int, Receipt] = {}
+    unknown, restarted, troubles = list[int](), list[str](), dict[str, str]()
+    for failed, found in groups.items():
+        places = sorted(found)
+        streams = tuple(name for name in failed if _is_there(store, name)) if failed else None
+        if streams == ():
+            continue  # they are as they were, which a sweep reports
+        before = [known.get(_hash_mark(marks[place])) or known.get(marks[place]) for place in places]
+        filing = _Filing(
+            [_hash_mark(marks[place]) if is_last or failed else marks[place] for place in places],
+            [references[place] for place in places],
+            streams,
+            keep_receipts,
+            {place: entry.receipt for place, entry in enumerate(before) if entry is not None},
+            tuple(name for name in failed if name not in (streams or ())),
+        )
+        asked = [pseudonyms[place] for place in places]
+        with store.borrow(streams) as kept:
+            part = _forget_all(store, filing, _Ids(None), asked, (), kept, now=False, is_repeated=True)
+        made |= dict(zip(places, part.receipts, strict=True))
+        unknown += [places[place] for place in part.unknown]
+        restarted += part.restarted
+        troubles |= part.troubles
+    return ForgetResult(tuple(made[place] for place in sorted(made)), tuple(unknown), tuple(restarted), troubles)
+
+
+def _hash_mark(mark: str) -> str:
+    """The id of the receipt of a line that was carried out to its end."""
+    return hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()
+
+
 def _forget_all(
     store: Store,
     filing: _Filing,
@@ -261,15 +346,21 @@ class _Filing:
         references: their references.
         streams: the streams that were asked; None for all.
         keep: how long their receipts are kept.
+        before: receipts of the same requests to all streams, by their place, which the new ones replace.
+        failed: the streams that could not be asked then, and are not asked now.
     """
 
     ids: Sequence[str]
     references: Sequence[str | None]
     streams: Sequence[str] | None
     keep: timedelta
+    before: Mapping[int, Receipt] = field(default_factory=dict)
+    failed: Sequence[str] = ()
 
     def find_done(self, store: Store) -> tuple[Receipt, ...]:
         """The receipts of requests that were made before; empty if they were not, or not to the end."""
+        if self.before:
+            return ()
         known = {receipt.id: receipt for receipt in store.read_ledger().receipts}
         return tuple(known[name] for name in self.ids) if all(name in known for name in self.ids) else ()
 
@@ -284,9 +375,12 @@ class _Filing:
             Receipt.create(at, asked.t, due_round, asked.max_age, receipt_id, reference, self.keep)
             for receipt_id, reference in zip(self.ids, self.references, strict=True)
         ]
+        for place, old in self.before.items():
+            made[place] = replace(made[place], requested=old.requested, requested_round=old.requested_round)
         filed = tuple(receipt.mark_erased(asked.t, at) if now and not failed else receipt for receipt in made)
+        replaced, streams = {old.id for old in self.before.values()}, None if self.before else self.streams
         with store.transaction():
-            store.write_ledger(store.read_ledger().file(filed, self.streams, failed))
+            store.write_ledger(store.read_ledger().drop(replaced).file(filed, streams, [*self.failed, *failed]))
         return filed
 
 

@@ -51,6 +51,8 @@ class Request:
         at: the time that limits in time are checked against in a sweep; default: the machine's clock.
         references: what the user calls each request, one for each pseudonym or one for the rounds; default: none.
         keep_receipts: how long the receipts are kept after the erasure.
+        marks: by what lines of a list are known again, one for each pseudonym; default: they need not be.
+        is_last: whether such lines are carried out to their end.
         id: sixteen random hexadecimal digits.
     """
 
@@ -62,6 +64,8 @@ class Request:
     at: datetime | None = None
     references: tuple[str | None, ...] | None = None
     keep_receipts: timedelta = LEDGER_KEPT
+    marks: tuple[str, ...] | None = None
+    is_last: bool = False
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -94,6 +98,8 @@ class Request:
                 None if facts["at"] is None else datetime.fromisoformat(facts["at"]),
                 None if facts["references"] is None else tuple(facts["references"]),
                 timedelta(seconds=facts["keep_receipts"]),
+                None if facts["marks"] is None else tuple(facts["marks"]),
+                facts["is_last"],
                 facts["id"],
             )
             made._check()
@@ -110,7 +116,10 @@ class Request:
         if not (
             self.kind in get_args(Kind)
             and (self.references is None or len(self.references) == asked)
+            and (self.marks is None or len(self.marks) == len(self.pseudonyms))
+            and all(_is_hexadecimal(mark, 16) for mark in self.marks or ())
             and type(self.now) is bool
+            and type(self.is_last) is bool
             and _is_hexadecimal(self.id, 16)
             and all(_is_hexadecimal(pseudonym, 32) for pseudonym in self.pseudonyms)
             and all(type(number) is int for number in self.rounds)

@@ -98,6 +98,17 @@ class Ledger:
         done = {n: LedgerEntry(entry.receipt.mark_erased(t, now), ()) for n, entry in met.items()}
         return replace(self, entries={**self.entries, **done}) if done else self
 
+    def drop(self, ids: Collection[str]) -> Ledger:
+        """Drop requests, whatever became of them.
+
+        Args:
+            ids: the ids of their receipts.
+
+        Returns:
+            The ledger without them.
+        """
+        return replace(self, entries={n: entry for n, entry in self.entries.items() if entry.receipt.id not in ids})
+
     def drop_expired(self, now: datetime) -> Ledger:
         """Drop the receipts that need not be kept any longer.
 

@@ -99,7 +99,7 @@ class Receipt:
     """A removal request, and what became of it.
 
     Attributes:
-        id: sixteen random hexadecimal digits.
+        id: sixteen hexadecimal digits, random or a keyed hash of a line of a list of requests.
         requested: the time of the request.
         requested_round: the round of the request.
         due_round: the round by which the records are erased at the latest; None if several streams were asked, since
