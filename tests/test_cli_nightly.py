@@ -124,6 +124,7 @@ def test_a_request_of_a_first_night_without_rows_has_its_receipt(folder: Path) -
     assert list(list_receipts()) == ["T-1"]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # nothing of the other threads is used
 def test_after_a_night_that_was_killed_the_next_one_takes_its_place(
     folder: Path,  # noqa: ARG001
     monkeypatch: pytest.MonkeyPatch,

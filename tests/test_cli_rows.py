@@ -165,7 +165,8 @@ def test_a_name_cannot_control_a_terminal(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "a.db"
     with SqliteStore(path) as opened:
         Stream(Mean(), retention=96, store=opened.stream("\x1b[2Jclear")).push(1.0)
-    assert "\x1b" in vestige("estimate", path, "--format", "csv").stdout, "a file has the name itself"
+    assert "\\x1b[2Jclear" in vestige("estimate", path, "--format", "csv").stdout, "a file is shown later"
+    assert json.loads(vestige("estimate", path, "--format", "json").stdout)[0]["stream"] == "\x1b[2Jclear"
     assert "\x1b" not in vestige("estimate", path, "--format", "json").stdout
     monkeypatch.setattr(rows, "_is_terminal", lambda: True)
     shown = vestige("estimate", path, "--format", "csv").stdout

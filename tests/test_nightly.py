@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -96,9 +95,7 @@ def have_fault(fault: str | None) -> Iterator[None]:
 
 def kill_a_night(seconds: float) -> None:
     """Do a night in a process of its own, which is killed after a while."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # nothing of the other threads is used
-        child = os.fork()
+    child = os.fork()
     if not child:
         threading.Timer(seconds, os.kill, (os.getpid(), signal.SIGKILL)).start()
         call("nightly")
@@ -107,6 +104,7 @@ def kill_a_night(seconds: float) -> None:
     assert os.WTERMSIG(status) == signal.SIGKILL
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # nothing of the other threads is used
 @pytest.mark.parametrize(
     ("nights", "faults"), [(30, 6), pytest.param(365, 60, marks=pytest.mark.slow(110))], ids=["month", "year"]
 )
