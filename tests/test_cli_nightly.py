@@ -16,7 +16,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from troubled import damage
-from vestige.cli import command, nightly
+from vestige.cli import command
+from vestige.cli.run import run
 from vestige.errors import SourceError
 from vestige.operations import process_inbox
 from vestige.store import open_reader, open_store
@@ -133,7 +134,7 @@ def test_after_a_night_that_was_killed_the_next_one_takes_its_place(
     ask("1 T-1")
     export(2)
     with monkeypatch.context() as patched:
-        patched.setattr(nightly.run, "invoke", lambda _: os._exit(9))
+        patched.setattr(run, "invoke", lambda _: os._exit(9))
         child = os.fork()
         if not child:
             call("nightly")
@@ -191,6 +192,10 @@ def test_a_line_that_cannot_be_read_keeps_no_other_back(folder: Path) -> None:  
     assert count_leaving(1) == (10, 0)
 
 
+def fail(_: object) -> None:
+    raise KeyError("a secret")
+
+
 @pytest.mark.parametrize("broken", ["export", "key of the file", "mistake", "folder of the list", "answers"])
 def test_a_part_that_fails_keeps_no_other_back(folder: Path, monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
     call("nightly")
@@ -203,7 +208,7 @@ def test_a_part_that_fails_keeps_no_other_back(folder: Path, monkeypatch: pytest
         with Path("vestige.toml").open("a") as file:
             file.write('culumn = "x"\n')
     elif broken == "mistake":
-        monkeypatch.setattr(nightly.run, "invoke", lambda _: {}["a secret"])
+        monkeypatch.setattr(run, "invoke", fail)
     elif broken == "folder of the list":
         words = ["--requests", folder / "elsewhere" / "requests.tsv"]
     else:
@@ -285,7 +290,7 @@ def test_errors_of_one_part_are_those_of_its_command(folder: Path, monkeypatch: 
     def refuse(_: object) -> None:
         raise SourceError("the moon is full")
 
-    monkeypatch.setattr(nightly.run, "invoke", refuse)
+    monkeypatch.setattr(run, "invoke", refuse)
     result = call("nightly", "--config", folder / "vestige.toml")
     assert "Error: the moon is full\n" in result.stderr
     assert read_results(result)["rows"] == "failed: the moon is full"

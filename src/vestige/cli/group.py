@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from importlib import import_module
 from pathlib import Path
@@ -105,12 +106,13 @@ class _Command(Commands):
 
     def main(self, *arguments: Any, standalone_mode: bool = True, **options: Any) -> Any:
         """Run the subcommand, and exit with its status."""
+        start: Callable[..., Any] = super().main
         if not standalone_mode:
-            return super().main(*arguments, standalone_mode=False, **options)
+            return start(*arguments, standalone_mode=False, **options)
         with keep_standard_error():
             output = sys.stdout
             try:
-                super().main(*arguments, standalone_mode=False, **options)
+                start(*arguments, standalone_mode=False, **options)
                 status = 0
             except (click.Abort, click.ClickException, VestigeError, OSError, SystemExit) as problem:
                 status, _ = report(problem)
