@@ -17,7 +17,7 @@ MAX_AGE = timedelta(days=30)
 COUNTRIES = {"AT": 90, "LU": 40}
 """Visits a day of each."""
 FAULTS = ("bad export", "truncated export", "missing folder", "full disk", "kill", "unwritable answers")
-KEPT = 6
+KEPT = 3
 """Number of exports that stay in their folder."""
 HEADER = "at,email,country,amount,status"
 TERMS = """
@@ -153,7 +153,7 @@ class Shop:
     def _ask(self, night: int) -> None:
         """Add lines to the list, some of them twice; a person may ask again under another reference."""
         rng = make_generator(10_000 + night)
-        number = 3 if night == 1 else rng.randrange(4)
+        number = 3 if night == 1 else rng.randrange(3)
         asked = [(f"user{rng.randrange(130)}@example.org", f"T-{night}-{i}") for i in range(number)]
         again = [rng.choice(self.lines)] if self.lines and rng.random() < 0.3 else []
         self.lines += asked
