@@ -64,7 +64,7 @@ nitpick_ignore_regex = [
     (
         r"py:class",
         r"vestige\..*\.(Basis|CodedTexts|Inbox|KeyNames|KeyedPositions|LazyColumns|MemoryRows|Noise|OpenFamily|OpenStream"
-        r"|Page|PostgresReader|Request|Series|SqliteReader|State|_FunctionModel|_Logistic|[A-Z](_co)?)",
+        r"|Page|PostgresReader|Request|Rollback|Series|SqliteReader|State|_FunctionModel|_Logistic|[A-Z](_co)?)",
     ),  # not public, but in a signature that is
 ]
 
