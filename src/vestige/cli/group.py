@@ -26,7 +26,7 @@ from vestige.errors import MissingExtraError, ParameterError, VestigeError
 from vestige.times import to_utc
 
 COMMANDS = {
-    "accept": ("vestige.cli.keys", "Accept STORE as it is, although it was put back from an old backup."),
+    "accept": ("vestige.cli.keys", "Accept STORE although it was put back from a backup."),
     "audit": ("vestige.cli.audit", "Measure what retained records reveal about erased ones."),
     "estimate": ("vestige.cli.store", "Print the answers in STORE."),
     "export": ("vestige.cli.export", "Copy STORE into a database for SQL."),

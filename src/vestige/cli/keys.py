@@ -34,11 +34,11 @@ def rekey(store: StoreOptions) -> None:
 @required_store_argument
 @key_option
 def accept(store: StoreOptions) -> None:
-    """Accept STORE as it is, although it was put back from an old backup.
+    """Accept STORE although it was put back from a backup.
 
-    vestige run takes no rows until then, and vestige verify reports it; vestige sweep and vestige forget work. The note
-    beside the key, which tells, goes on from the present state. Requests that STORE does not know any more are named
-    once more: file them again, before or after.
+    Until then, vestige run takes no rows, and vestige verify reports it; vestige sweep and vestige forget work. The
+    note beside the key, which tells, goes on from the present state. Requests that STORE does not know any more are
+    named once more: file them again, before or after.
     """
     with announce_if_slow(f"Opening {store} ..."), store.open() as opened:
         put_back = opened.find_rollback()

@@ -78,7 +78,7 @@ def nightly(ctx: click.Context, requests: str | None, answers: str | None) -> No
     \b
     Examples:
       vestige nightly --requests requests.tsv --answers answers.csv
-      vestige nightly --config /data/vestige.toml
+      vestige nightly --config /shop/vestige.toml
     """  # noqa: D301  # the sign says to leave the lines as they are
     file, sources = find_files(ctx)
     if not names_store(file):
