@@ -6,7 +6,9 @@ and of the loss of the batch is minimised, and the curvature of the batch is add
 
 - A batch may say little in a direction, so before a parameter moves it has the curvature of one typical record.
 - As parameters move, curvature changes: that of the records before is scaled as that of the batch changes, half of it
-  where the loss is added up between the two.
+  where the loss is added up between the two. A record draws parameters to where it fits, and where curvature depends on
+  how well it fits, as that of a robust loss does, this tells nothing of other records: so each record counts as far as
+  the others move the parameters.
 - Each batch tests what was believed before it: its gradient there, in units of its own error and that of the
   parameters. It also tells how far a parabola is from a loss like its own between the two minima, as where the first
   records can be separated and later ones not: then the loss of those that are gone is not known.
@@ -31,6 +33,8 @@ _NEAR = 1e-7
 """An expected gain of the loss of a batch, in its own units of one half of a square, that ends the search."""
 _RESCALINGS = 2
 _MOST_RESCALING = 4.0
+_MOST_PULL = 100.0
+"""Of the pull of a record over the whole move: beyond it its loss changes so little that it tells nothing."""
 _RESTARTS = 6
 """How often a first fit begins again where it ended, so that the place where it began has no part in it."""
 _LEAST = 2.0**-40
@@ -107,7 +111,7 @@ class Batch:
         for k in range(_RESCALINGS + 1):
             at = self._search(at, self.old, held)
             after = self.find_bend(at)
-            change = self._find_change(after)
+            change = self._find_change(after, 0.0 if self.model.is_likelihood else self._find_pulled(at, after + held))
             roots = np.sqrt((1.0 + change) / 2.0 if k < _RESCALINGS else change)
             held = self.held * np.outer(roots, roots)
         return at, held + after
@@ -177,10 +181,20 @@ class Batch:
         scatter: Floats = self.total * (self.gradients * self.parts[:, None]).T @ self.gradients
         return scatter
 
-    def _find_change(self, after: Floats) -> Floats:
-        """How the curvature of the batch changes in each direction, up to a limit."""
+    def _find_pulled(self, at: Floats, bend: Floats) -> Floats:
+        """How much more curvature the batch has in each direction because each record draws the parameters itself."""
+        moves = self.gradients @ (at - self.old)
+        pulls = -self.total * self.parts * (self.gradients * solve(bend, self.gradients.T).T).sum(axis=1)
+        moved = np.abs(moves) * _MOST_PULL > np.abs(pulls)
+        own = self.parts * np.divide(pulls, moves, out=np.zeros_like(moves), where=moved)
+        after, before = (self.model.curvature(place, self.values, own) for place in (at, self.old))
+        pulled: Floats = self.total * (after - before).diagonal()
+        return pulled
+
+    def _find_change(self, after: Floats, pulled: Floats | float = 0.0) -> Floats:
+        """How the curvature of the batch changes in each direction, without some of it, up to a limit."""
         known = np.maximum(self.one, _SMALLEST)
-        change = (np.abs(after.diagonal()) + known) / (np.abs(self.bend.diagonal()) + known)
+        change = (np.maximum(np.abs(after.diagonal()) - pulled, 0.0) + known) / (np.abs(self.bend.diagonal()) + known)
         found: Floats = np.clip(change, 1.0 / _MOST_RESCALING, _MOST_RESCALING)
         return found
 
