@@ -288,3 +288,15 @@ def test_records_that_are_asked_to_leave_and_short_batches_cost_digits_only() ->
     errors = np.sqrt(covariance.diagonal())
     off = np.abs((np.append(made.intercept, made.value) - best) / errors).max()
     assert made.missed or made.since > 1 or off <= 3.0
+
+
+def test_a_column_that_comes_late_is_nothing_until_it_comes() -> None:
+    """Of what no record has said anything, any number could be read: one of 1e24 ended a stream of counts."""
+    rows = draw("poisson", KINDS["poisson"]["dummy column, 0.5%"], 28)[:2_000]
+    assert not rows[:288, 1].any()
+    stream = Stream(make_policy("poisson", 3), retention=576, seed=28)
+    stream.extend(rows[:288])
+    assert stream.estimate().value[2] == 0.0
+    assert stream.estimate().missed
+    stream.extend(rows[288:])
+    assert abs(stream.estimate().value[2]) < 10.0

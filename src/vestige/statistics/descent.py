@@ -340,7 +340,7 @@ class Descent(Packing, Generic[M]):
             bits = message[at + _WIDTH_BITS + i :: count][:_MOST_BITS]
             place = from_bits(bits, 0, 1, len(bits))[0] * 2.0 ** -len(bits)
             parameters[i] = (place - 0.5) * 2.0 ** (width + 1)
-        parameters = self.model.start + parameters / lengths
+        parameters = self.model.start + np.where(curvature.said, parameters / lengths, 0.0)
         if not has_ties:
             curvature = self._tell_ties(curvature, parameters, self._subtract(values, centres))
         return np.concatenate([parameters, *curvature, tests, centres]), bool(message[1])
