@@ -14,7 +14,7 @@ from vestige.policies.logistic import DEFAULT_L2
 from vestige.types import Floats
 
 RNG = np.random.default_rng
-CASES = [(name, title, share) for name, kinds in KINDS.items() for title in kinds for share in (1.0, 0.5)]
+CASES = [(name, title) for name, kinds in KINDS.items() for title in kinds]
 QUICK = [
     ("logistic", "dummy column, 2%"),
     ("logistic", "class of 0.3%"),
@@ -32,11 +32,12 @@ def find(name: str, title: str) -> Kind:
     return KINDS[name][title]
 
 
-@pytest.mark.slow(35)
-@pytest.mark.parametrize(("name", "title", "share"), CASES, ids=str)
-def test_answers_are_those_of_all_data_or_say_that_they_are_not(name: str, title: str, share: float) -> None:
+@pytest.mark.slow(25)
+@pytest.mark.parametrize(("name", "title"), CASES, ids=str)
+def test_answers_are_those_of_all_data_or_say_that_they_are_not(name: str, title: str) -> None:
+    """At half of the default retention, which is harder."""
     kind = find(name, title)
-    found = measure(name, kind, share)
+    found = measure(name, kind, 0.5)
     assert found.noted < kind.noted * STREAMS or kind.noted == 1.0
     assert not found.ours or found.ratio <= 1.2
     assert not found.ours or found.worst <= 3.0
