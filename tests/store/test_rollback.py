@@ -9,7 +9,7 @@ import pytest
 
 from vestige import Mean, Stream, open_reader, open_store
 from vestige.operations import forget
-from vestige.store import sqlite
+from vestige.store import KeyringFile, sqlite
 from vestige.store.rollback import Rollback
 
 
@@ -93,6 +93,24 @@ def test_a_long_session_is_noted_meanwhile(tmp_path: Path, monkeypatch: pytest.M
         stream.extend([1.0], subjects=["ada"])
     shop.put_back()
     assert shop.look() is not None
+
+
+def test_a_store_that_is_sealed_or_has_other_keys_is_noted_further(tmp_path: Path) -> None:
+    shop = Shop(tmp_path)
+    one, two = (KeyringFile(tmp_path / name, create=True) for name in ("one.keyring", "two.keyring"))
+    shop.work("T-1")
+    noted = []
+    for now, other in ((None, one), (one, two)):  # the rows are sealed with keys that those before do not have
+        with open_store(shop.store, key=shop.key, keyring=now or other) as store:
+            if now is not None:
+                store.rotate(other)
+            assert store.newest_request == 1
+            noted.append((shop.key.parent / "key.a.db.count").read_bytes())
+        reader = open_reader(shop.store, key=shop.key, keyring=other)
+        assert reader.find_rollback() is None
+        assert reader.verify() == ()
+    assert noted[0] != noted[1]
+    assert {note[8:] for note in noted} == {(1).to_bytes(8, "little")}
 
 
 def test_other_stores_are_not_noticed(tmp_path: Path) -> None:

@@ -189,18 +189,18 @@ class SqliteStore(TableStore):
             super().write_ledger(ledger)
             self._ledger = ledger
 
-    def _count(self) -> bool:
-        """Count in the file, from time to time, that it was written; return whether the note is to be written."""
+    def _count(self, requests: int) -> tuple[int, int] | None:
+        """Count in the file, from time to time, that it was written; return what is to be noted of it, if it is due."""
         if self._is_put_back or not self._note.is_kept:
-            return False
+            return None
         is_due = time.monotonic() - self._noted >= _NOTED_EVERY
+        if not is_due and self._ledger is None:
+            return None
+        counter = read_counter(self._connection)
         if is_due:
-            self._connection.execute(f"PRAGMA schema_version={(read_counter(self._connection) + 1) % (1 << 31)}")
-        return is_due or self._ledger is not None
-
-    def _write_note(self) -> None:
-        self._note.write(read_counter(self._connection), self._tables.about.requests, self._ledger)
-        self._noted = time.monotonic()
+            counter = (counter + 1) % (1 << 31)
+            self._connection.execute(f"PRAGMA schema_version={counter}")
+        return counter, requests if self._ledger is None else self._ledger.newest
 
     def _remove_unsealed(self) -> None:
         """Remove a store that was to be sealed and is not: who leaves out the keyring then would write it in clear."""
@@ -335,16 +335,18 @@ class SqliteStore(TableStore):
                     self._check_unchanged()
                     with tables.rows.report_damage():
                         tables.rows.refresh(is_writer=True)
+                        requests = tables.about.requests  # other keys may seal it before the end
                     yield
                     self._check_not_rolled_back()
                     tables.rows.save_about()
                     tables.rows.seal()
-                    is_noted = self._connection.total_changes > changes and self._count()
+                    noted = self._count(requests) if self._connection.total_changes > changes else None
                     is_certain = False
                     self._connection.execute("COMMIT")
                     tables.rows.settle()
-                    if is_noted:
-                        self._write_note()
+                    if noted is not None:
+                        self._note.write(*noted, self._ledger)
+                        self._noted = time.monotonic()
                 except BaseException:
                     self._roll_back(is_certain=is_certain)
                     raise
