@@ -47,8 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def export(night: int, header: str = "email,spent") -> None:
-    """Ten visits of each of five people."""
-    rows = [f"user{i % 5}@example.org,{i}" for i in range(50)]
+    """Ten visits of each of five people; no two nights are alike."""
+    rows = [f"user{i % 5}@example.org,{i}" for i in range(50 * (night - 1), 50 * night)]
     Path("exports", f"{night}.csv").write_text("\n".join([header, *rows]) + "\n")
 
 
@@ -155,7 +155,7 @@ def test_a_stream_that_could_not_be_asked_is_asked_later_and_no_other_with_it(fo
         file.write('by = "shop"\n')
 
     def write(night: int) -> None:
-        rows = [f"user1@example.org,{i},{shop}" for i in range(10) for shop in "ab"]
+        rows = [f"user1@example.org,{i},{shop}" for i in range(10 * (night - 1), 10 * night) for shop in "ab"]
         Path("exports", f"{night}.csv").write_text("\n".join(["email,spent,shop", *rows]) + "\n")
 
     def count() -> dict[str, tuple[int, int]]:
