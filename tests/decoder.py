@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 MASK = (1 << 64) - 1
 SYNDROME_KEY, WORD_KEY = 0x76657374696765, 0x776F7264
-MAX_BITS, POWERS = 49, (2, 3, 5, 9, None, 4, 9, None)
+MAX_BITS, LONG_BITS, MAX_MORE, POWERS = 49, 64, 24, (2, 3, 5, 9, None, 4, 9, None)
 NORMAL, TINY = 1.2533141373155001, 2.0**-1022
 Number = Any
 """A float or a fraction."""
@@ -118,6 +118,17 @@ def decode_float(word: int, dither: float, bits: int) -> float:
     return made
 
 
+def decode_more(number: float, more: Sequence[int], bits: int, dither: float) -> Fraction:
+    """How far a number is from the float that its leading bits say."""
+    if not more or number < 2.0**-900:
+        return Fraction()
+    pattern = struct.unpack("<q", struct.pack("<d", number))[0] + 2 ** (62 - bits)
+    modulus, residue = 2 ** len(more), Fraction(int("".join(map(str, more)), 2)) + Fraction(1, 2)
+    place = (residue - Fraction(dither) * modulus) % modulus
+    place -= modulus * (place > Fraction(modulus, 2))
+    return place * Fraction(1.25) * Fraction(2) ** ((pattern >> 52) - 1012 - bits) / modulus
+
+
 def decode(
     values: Sequence[Sequence[float]],
     kept: Sequence[int],
@@ -126,24 +137,29 @@ def decode(
     first: int,
     of: Callable[[float], Number] = float,
     side: Side = measure,
+    most: int = MAX_BITS,
 ) -> Decoded:
-    """Read a batch of so many slots, of which these are kept; `values` are by slot."""
+    """Read a batch of so many slots, of which these are kept; `values` are by slot, `most` is that of the kind."""
     key = draw(draw(WORD_KEY, first), slots)
-    rows = min(slots, 6 + MAX_BITS * size)
+    rows = min(slots, 6 + most * size)
     message = read_syndrome(kept, slots, rows)
     header, power, off = read_header(message)
     anchors, centres, scales = side([values[slot] for slot in kept], of)
     width = (4.5 + 0.75 * int(math.log2(size))) * math.sqrt(2.0 / rows)
     numbers: list[Number] = []
     spans: list[Number] = []
+    floats = [i for i in range(size) if power is None or not scales[i]]
     for i in range(size):
         bits = message[header + i :: size][:MAX_BITS]
         if power is None or not scales[i]:
             word = int("".join(map(str, bits[2:])), 2)
-            number = of(decode_float(word, draw_uniform(key, 2 * i + 1), len(bits) - 2) * (-1.0 if bits[1] else 1.0))
+            near = decode_float(word, draw_uniform(key, 2 * i + 1), len(bits) - 2)
+            more = message[6 + MAX_BITS * size + floats.index(i) :: len(floats)][:MAX_MORE]
+            apart = decode_more(near, more, len(bits) - 2, draw_uniform(key, 2 * (size + i) + 1))
+            number = (of(near) + of(apart)) * (-1 if bits[1] else 1)
             if not bits[0]:  # about the first record
-                near = of(0) if power is None else centres[i]
-                number = anchors[i] + (near if abs(number) < TINY else number)
+                centre = of(0) if power is None else centres[i]
+                number = anchors[i] + (centre if abs(number) < TINY else number)
             numbers.append(number)
             spans.append(of(0))
             continue

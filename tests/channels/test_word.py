@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decoder import NORMAL, Decoded, Number, decode, decode_fixed, measure, read_syndrome
+from decoder import LONG_BITS, NORMAL, Decoded, Number, decode, decode_fixed, measure, read_syndrome
 from vestige import channels, statistics
-from vestige.channels import FixedPoint, Reading, Target, word
+from vestige.channels import Channel, FixedPoint, Reading, Target, word
+from vestige.channels.bits import LONG, find_side_information
 from vestige.channels.kernels import count_free_rows
 from vestige.channels.layout import (
     LONG_HEADER,
@@ -192,13 +193,67 @@ def test_errors_are_as_large_as_the_layout_says(slots: int, size: int) -> None:
     assert 0.4 < np.sqrt(np.mean(np.square(errors))) / find_precision(slots, size) < 2.5
 
 
-def test_numbers_that_records_say_nothing_of_are_as_near_as_the_layout_says() -> None:
-    silent, rng, off = _Silent(statistics.Mean(1), 1.0), RNG(0), []
+def find_miss(reading: Reading, target: Floats, low: Floats) -> Floats:
+    """How far numbers are from what was to be written, both being sums of two floats."""
+    columns = zip(reading.numbers.tolist(), reading.low.tolist(), target.tolist(), low.tolist(), strict=True)
+    return np.array([float(Fraction(a) - Fraction(c) + Fraction(b) - Fraction(d)) for a, b, c, d in columns])
+
+
+@pytest.mark.parametrize(("channel", "slots"), [(BITS, 40), (BITS, 55), (LONG, 40), (LONG, 58), (LONG, 64), (LONG, 90)])
+def test_numbers_that_records_say_nothing_of_are_as_near_as_the_layout_says(channel: Channel, slots: int) -> None:
+    silent, rng, off = _Silent(statistics.Mean(1), 1.0), RNG(slots), []
     for trial in range(300):
-        target, values = np.exp(rng.normal(size=1) * 5.0), rng.normal(size=(64, 1))
-        keep = BITS.write(values, np.ones(64, np.bool_), Target.exactly(target), silent, 1 + trial, np.uint64(0))
-        off.append(BITS.read_slots(values, keep, silent, 1 + trial).numbers[0] / target[0] - 1.0)
-    assert 0.25 < np.sqrt(np.mean(np.square(off))) / find_relative_precision(64, 1) < 2.0
+        target, values = np.exp(rng.normal(size=1) * 5.0), rng.normal(size=(slots, 1))
+        low = np.spacing(target) * rng.uniform(-0.5, 0.5, 1)
+        wanted = Target.exactly(target)._replace(rest=low)
+        keep = channel.write(values, np.ones(slots, np.bool_), wanted, silent, 1 + trial, np.uint64(0))
+        off.append(find_miss(channel.read_slots(values, keep, silent, 1 + trial), target, low)[0] / target[0])
+    assert 0.25 < np.sqrt(np.mean(np.square(off))) / find_relative_precision(slots, 1) < 2.0
+    assert abs(np.mean(off)) <= 4.0 * np.std(off) / np.sqrt(len(off))
+
+
+PRESENT = statistics.Present(statistics.Products(1, ((0, 0),), centred=True))
+"""The share of the records that have a column, and its mean and variance."""
+
+
+@pytest.mark.parametrize("lacking", [(0,), (0, 1)], ids=str)
+def test_longer_words_by_an_independent_reader_where_a_column_is_missing(lacking: tuple[int, ...]) -> None:
+    """A number that no kept record locates is the sum of two floats, as near as its further bits say."""
+    statistic, rng, fine = statistics.Joint((((0,), PRESENT), ((1,), PRESENT))), RNG(len(lacking)), 0
+    for trial in range(120):
+        slots = find_min_rows(6) + int(rng.integers(0, 350))
+        can = rng.random(slots) >= rng.choice([0.0, 0.0, 0.05, 0.2, 0.6])
+        if not LONG.can_encode(can, 6):
+            continue
+        values = rng.normal([1e13, 5.0], 1.0, (slots, 2))
+        values[:, lacking] = np.nan
+        target = np.array([0.4, rng.choice([1e13, -3.7, 2.0**40]), 1.1, 0.99, 5.01, 1e-290]) * rng.uniform(0.99, 1.01)
+        low = np.spacing(target) * rng.uniform(-0.5, 0.5, 6)
+        wanted = Target.exactly(target)._replace(rest=low)
+        keep = LONG.write(values, can, wanted, statistic, 1 + trial, np.uint64(0))
+        assert not (keep & ~can).any()
+        reading = LONG.read_slots(np.where(keep[:, None], values, 0.0), keep, statistic, 1 + trial)
+        side = find_side_information(statistic, values[keep])[:3]
+        exact = decode(
+            values.tolist(),
+            np.flatnonzero(keep).tolist(),
+            slots,
+            6,
+            1 + trial,
+            Fraction,
+            lambda _, of, side=side: tuple([of(number) for number in numbers.tolist()] for numbers in side),  # type: ignore[misc]
+            LONG_BITS,
+        )
+        columns = zip(reading.numbers.tolist(), reading.low.tolist(), exact.numbers, exact.spans, strict=True)
+        for number, rest, truth, span in columns:
+            assert abs(Fraction(number) + Fraction(rest) - truth) <= span / 2**50 + abs(truth) / 2**85
+        free = LONG.count_bits(slots, can, 6)
+        silent = [3 * column + number for column in lacking for number in (0, 1, 2)]
+        floats = [i for i in silent if abs(target[i]) > 1e-200]
+        miss = np.abs(find_miss(reading, target, low) / target)[floats]
+        assert np.all(miss <= 16.0 * max(find_relative_precision(free, 6), 2.0**-61))
+        fine += bool(np.all(miss <= 2.0**-46))
+    assert fine > 10
 
 
 class _Silent(statistics.Clipped):

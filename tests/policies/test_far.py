@@ -140,6 +140,22 @@ def test_a_bundle_with_missing_values_loses_nothing(mean: float, kind: str) -> N
     assert Fraction(made["a:sum"].lower) <= total <= Fraction(made["a:sum"].upper)  # type: ignore[index]
 
 
+@pytest.mark.parametrize("mean", [1e6, -1e9, 1e11, 1e13, -1e13])
+def test_a_bundle_loses_nothing_where_whole_batches_lack_a_column(mean: float) -> None:
+    """No record of such a batch locates the mean, which is written as it is: as the sum of two floats."""
+    rows = np.column_stack((draw("plain", mean, 20_000), draw("plain", -mean, 20_000, 1)))
+    rows[np.arange(len(rows)) // 1_500 % 2 == 1, 0] = np.nan
+    policy = Bundle({"a": (Mean(), Sum()), "b": Sum()})
+    made = answer(policy, rows, policy.default_retention)
+    a = rows[~np.isnan(rows[:, 0]), 0]
+    exact, total = find_mean(a), sum(map(Fraction, a.tolist()), Fraction())
+    off = abs(float(Fraction(made["a:mean"].value) - exact))  # type: ignore[index]
+    assert off <= np.spacing(abs(mean)) / 2.0 + 0.01 * a.std() / np.sqrt(len(a))
+    assert not made.missed  # type: ignore[attr-defined]
+    assert not any(made[name].notes for name in ("a:mean", "a:sum", "b:sum"))  # type: ignore[index]
+    assert Fraction(made["a:sum"].lower) <= total <= Fraction(made["a:sum"].upper)  # type: ignore[index]
+
+
 @pytest.mark.parametrize("mean", [1e6, -1e11, 1e13])
 def test_all_ways_in_give_the_same_state(mean: float) -> None:
     values = draw("plain", mean, 2_000)

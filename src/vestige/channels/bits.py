@@ -15,7 +15,7 @@ import numpy as np
 
 from vestige.channels.channel import Reading, Target
 from vestige.channels.compiled import Compiled
-from vestige.channels.layout import find_min_rows
+from vestige.channels.layout import LONG_BITS, LONG_HEADER, find_min_rows
 from vestige.statistics import Mean, Statistic
 from vestige.types import Bools, Floats, Words
 
@@ -48,7 +48,8 @@ class Bits(Compiled):
         """Read the numbers that presence spells; see `Channel.read_slots`."""
         if isinstance(statistic, Mean):
             return super().read_slots(values, present, statistic, first)
-        return read_word(values, present, statistic, first, _read_header)
+        rows = self.count_rows(len(present), statistic.size)
+        return read_word(values, present, statistic, first, rows, _read_header)
 
     def write(
         self, values: Floats, can: Bools, target: Target, statistic: Statistic, first: int, key: np.uint64
@@ -60,13 +61,13 @@ class Bits(Compiled):
         from vestige.channels.syndrome import make_code, prepare, read_words, write_words  # noqa: PLC0415
 
         size, slots, keep = statistic.size, len(can), np.zeros(len(can), np.bool_)
-        rows, dither = word.count_rows(slots, size), np.uint64(word.find_key(first, slots))
-        code, attempt = make_code(rows), word.make_attempt(slots, size)
+        rows, dither = self.count_rows(slots, size), np.uint64(word.find_key(first, slots))
+        code, attempt = make_code(rows), word.make_attempt(slots, size)._replace(message=word.make_message(rows))
         free = prepare(can, rows, code)
         attempt.anchors[:], attempt.centres[:], attempt.scales[:], clear = find_side_information(statistic, values[can])
         word.start_attempt(attempt, target.numbers, target.low, attempt.scales, bool(target.off.any()), dither)
         while True:
-            word.compose(attempt, dither, free)
+            word.compose(attempt, dither, free, rows)
             write_words(attempt.message, free, code, keep)
             read_words(keep, rows, attempt.message)
             kept = values[keep]
@@ -98,8 +99,34 @@ class Bits(Compiled):
                 return keep
 
 
+class LongBits(Bits):
+    """A longer word, for numbers of which the records of a batch need say nothing: they may lack the values.
+
+    Example:
+        >>> Bits().count_rows(1_000, 4), LongBits().count_rows(1_000, 4)
+        (202, 262)
+    """
+
+    def count_rows(self, slots: int, size: int) -> int:
+        """Count the bits, those that floats share among them; see `Channel.count_rows`."""
+        return min(slots, LONG_HEADER + LONG_BITS * size)
+
+    def can_encode(self, can: Bools, size: int) -> bool:
+        """Tell whether any numbers can be stored in these records; see `Channel.can_encode`."""
+        least = find_min_rows(size)
+        return len(can) >= least and self.count_bits(len(can), can, size) >= least
+
+
+LONG = LongBits()
+
+
 def read_word(
-    values: Floats, present: Bools, statistic: Statistic, first: int, read_header: Callable[[Words], Header]
+    values: Floats,
+    present: Bools,
+    statistic: Statistic,
+    first: int,
+    rows: int,
+    read_header: Callable[[Words], Header],
 ) -> Reading:
     """Read the numbers of a word.
 
@@ -108,13 +135,14 @@ def read_word(
         present: which slots are kept; shape (slots,).
         statistic: the numbers.
         first: the round of the first slot.
+        rows: the number of bits of the word.
         read_header: tells the length of the header, the power of four that it says, and whether numbers are off.
 
     Returns:
         the numbers, nan if there is no record, and which of them are marked as off.
 
     Example:
-        >>> read_word(np.zeros((22, 1)), np.zeros(22, np.bool_), Mean(1), 1, _read_header).numbers
+        >>> read_word(np.zeros((22, 1)), np.zeros(22, np.bool_), Mean(1), 1, 22, _read_header).numbers
         array([nan])
     """
     from vestige.channels import word  # noqa: PLC0415
@@ -124,7 +152,7 @@ def read_word(
     numbers, rest = np.full(size, np.nan), np.zeros(size)
     if not present.any():
         return Reading(numbers, np.zeros(size, np.bool_))
-    rows, message, key = word.count_rows(slots, size), word.make_message(slots, size), word.find_key(first, slots)
+    message, key = word.make_message(rows), word.find_key(first, slots)
     read_words(present, rows, message)
     length, power, off = read_header(message)
     anchors, centres, scales, _ = find_side_information(statistic, values[present])

@@ -146,6 +146,18 @@ class Channel(ABC):
         """
         return length
 
+    def count_rows(self, slots: int, size: int) -> int:
+        """Count the bits of a word, where numbers may be stored in one.
+
+        Args:
+            slots: the number of slots that store the numbers.
+            size: the number of numbers.
+
+        Returns:
+            one for each slot, as far as they can be used.
+        """
+        return min(slots, LONG_HEADER + MAX_BITS * size)
+
     def count_bits(self, length: int, can: Bools | None, size: int) -> int:
         """Count the bits of the word of a batch that can be chosen, where numbers may be stored in one.
 
@@ -159,12 +171,12 @@ class Channel(ABC):
         """
         if not self.has_bits:
             return 0
-        rows = min(self.find_room(length), LONG_HEADER + MAX_BITS * size)
+        rows = self.count_rows(self.find_room(length), size)
         if can is None or can.all():
             return rows
-        from vestige.channels.kernels import count_free_rows  # noqa: PLC0415
+        from vestige.channels.syndrome import make_code, prepare  # noqa: PLC0415
 
-        return min(rows, int(count_free_rows(can[: self.find_room(length)], size)))
+        return int(prepare(can[: self.find_room(length)], rows, make_code(rows)))
 
     def read(self, retained: Records, clock: Clock, statistic: Statistic) -> Reading:
         """Read the numbers of the encoded batch, `clock.first` to `clock.last`.

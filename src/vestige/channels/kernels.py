@@ -165,7 +165,8 @@ def read_batch(
     elif not present.any():
         numbers[:] = np.nan
     else:
-        message, rows = make_message(slots, size), count_rows(slots, size)
+        rows = count_rows(slots, size)
+        message = make_message(rows)
         anchors, centres, scales, exponents = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
         read_words(present, rows, message)
         measure(values, present, size, True, np.empty(slots, np.int64), anchors, centres, scales)

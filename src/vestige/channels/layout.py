@@ -12,7 +12,15 @@ MAX_ROWS = 1_024
 LONG_HEADER = 6
 """The bits of the longest header of a word."""
 MAX_BITS = 49
-"""The most bits of a number: more than float64 can tell apart."""
+"""The most bits of a residue: more than float64 can tell apart."""
+LONG_BITS = 64
+"""As many bits a word of the longer kind has for each number: floats share those that residues do not take."""
+MAX_MORE = 24
+"""The most bits that a float takes of those."""
+OPEN = 1.25
+"""The range of the residue that they are, in units of the float's last place; it leaves half of one open on both sides.
+
+The quarter is for what float64 rounds off the place, and for residues of few bits."""
 _SIGN_AND_EXPONENT = 12
 MIN_BITS = 16
 """The fewest bits of a number that say any float64, with a few bits of its mantissa."""
@@ -78,6 +86,8 @@ def find_precision(slots: int, size: int) -> float:
 def find_relative_precision(slots: int, size: int) -> float:
     """Find the root mean square error of one writing of numbers that records say nothing of, relative to them.
 
+    It is that of words of the longer kind in which all numbers are floats.
+
     Args:
         slots: the number of records of the batch.
         size: the number of numbers.
@@ -86,8 +96,10 @@ def find_relative_precision(slots: int, size: int) -> float:
         the error.
 
     Example:
-        >>> find_relative_precision(64, 1) < 1e-10
-        True
+        >>> find_relative_precision(55, 1) < 1e-11, find_relative_precision(64, 1) < 1e-13
+        (True, True)
     """
-    bits = min(MAX_BITS, (min(slots, LONG_HEADER + MAX_BITS * size) - 1) // size)
-    return 2.0 ** (_SIGN_AND_EXPONENT + 1 - bits) / math.sqrt(12.0)
+    rows = min(slots, LONG_HEADER + LONG_BITS * size)
+    more = min(MAX_MORE, max(0, (rows - LONG_HEADER) // size - MAX_BITS))
+    bits = min(MAX_BITS, (rows - 1) // size) + more
+    return 2.0 ** (_SIGN_AND_EXPONENT + 1 - bits) / math.sqrt(12.0) * (OPEN if more else 1.0)

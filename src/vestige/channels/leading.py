@@ -46,6 +46,10 @@ class Leading(Channel):
             return length
         return length - min(self.most, length * self.others // (self.least + self.others))
 
+    def count_rows(self, slots: int, size: int) -> int:
+        """Count the bits of a word of the channel; see `Channel.count_rows`."""
+        return self.channel.count_rows(slots, size)
+
     def find_min_batch(self, size: int) -> int:  # noqa: ARG002
         """Find the smallest batch in which the state has all its slots, and the channel as many in proportion."""
         return self.most + -(-self.most * self.least // self.others)

@@ -10,7 +10,7 @@ https://doi.org/10.1109/TCOM.1964.1088973).
 All of this is about the first kept record, the anchor: differences from it are exact far from zero, its remainder
 modulo the range of residues is exact too, and a number is the sum of two floats.
 If the kept records are all alike there is no scale: then the bits are the leading ones of a float64, of how far the
-number is from their common value.
+number is from their common value. What these leave open is a residue again, where a word has bits for it.
 Guarantee: errors have mean 0, up to 2^-6 of a step in words of 48 bits a number, since the dither itself has 53 bits;
 they do not depend on units; held by tests/channels/test_word.py.
 """
@@ -22,6 +22,7 @@ import math
 import numpy as np
 
 from vestige._numba import inner_kernel, kernel
+from vestige.channels.layout import OPEN
 from vestige.random.kernels import draw, draw_uniform
 from vestige.types import Bools, Floats, Ints
 
@@ -39,6 +40,8 @@ _CLEAR = 2.0**-8
 The rounding error of adding them up is far smaller."""
 _PATTERN = 2.0**63
 _INFINITE = 0x7FF << 52
+LEAST_OPEN = 2.0**-900
+"""Floats below this are not said more finely, since the steps would underflow."""
 _FACTOR_BITS = 6
 _FACTORS = 1.0 + np.floor(64.0 * (2.0 ** ((np.arange(64) + 0.5) / 64.0) - 1.0)) / 64.0
 """Numbers from 1 to 2, evenly spaced in their logarithms, as float64 tells them apart."""
@@ -261,6 +264,27 @@ def decode_pattern(pattern: int, dither: float, bits: int) -> float:
     place = (pattern - dither + 0.5) * _PATTERN * 2.0**-bits
     whole = np.int64(min(max(place, 0.0), np.float64(_INFINITE - 1024)))
     return float(_to_number(whole))
+
+
+@kernel
+def find_open_step(number: float, bits: int, more: int) -> float:
+    """Find the step of a residue of so many bits that says what a float of so many leading bits leaves open."""
+    last_place = (_to_bits(number) + (1 << (62 - bits))) >> 52  # its exponent at the upper end of what rounds to it
+    return math.ldexp(OPEN, int(last_place) - 1012 - bits - more)
+
+
+@kernel
+def encode_more(apart: float, step: float, dither: float, more: int, lost: int, offset: int) -> int:
+    """Encode how far a number is from the float that its leading bits say; see `choose_residue`."""
+    modulus = float(1 << more)
+    whole, _ = choose_residue(apart, step, dither, lost, offset)
+    return int(whole - math.floor(whole / modulus) * modulus)
+
+
+@kernel
+def decode_more(residue: int, step: float, dither: float, more: int) -> float:
+    """Decode what `encode_more` gives."""
+    return find_nearest(np.float64(residue), step, dither, more, 0.0)[0]
 
 
 @kernel

@@ -13,7 +13,8 @@ The bits of the word are the syndrome of presence (`vestige.channels.syndrome`),
 Numbers are marked as off in the first word that is too far from them (`vestige.statistics.kernels.find_far_limit`), and
 in all words after it. Ranges wider by 4^2, 4^3, 4^5 or 4^9, if the numbers are marked 4^4 or 4^9, are for data that
 drift or are sorted. The escape writes numbers as floats: about the first kept record or, if that is more precise or
-it is another one at each try, about zero.
+it is another one at each try, about zero. Where a word is of the longer kind, in which no kept record need say anything
+of a number, its last rows are shared by the floats, and say these more finely.
 Every word is read by its writer before it counts, and must say the same if its side information is off a little. If a
 number does not come out, the writer tries the scale that the kept records had, then the second nearest numbers and so
 on, then the next header. The escape always comes out.
@@ -28,18 +29,22 @@ from typing import NamedTuple
 import numpy as np
 
 from vestige._numba import inner_kernel, kernel
-from vestige.channels.layout import LONG_HEADER, MAX_BITS, MIN_BITS
+from vestige.channels.layout import LONG_HEADER, MAX_BITS, MAX_MORE, MIN_BITS
 from vestige.channels.residues import (
     ALIKE,
+    LEAST_OPEN,
     NORMAL,
     choose_exponent,
     choose_residue,
+    decode_more,
     decode_pattern,
+    encode_more,
     encode_pattern,
     find_dither,
     find_exponent,
     find_factor,
     find_nearest,
+    find_open_step,
     find_step,
     is_steady,
     measure,
@@ -128,9 +133,9 @@ def count_least_rows(size: int) -> int:
 
 
 @kernel
-def make_message(slots: int, size: int) -> Words:
-    """Make room for the word of a batch."""
-    return np.zeros((count_rows(slots, size) + _WORD - 1) // _WORD, np.uint64)
+def make_message(rows: int) -> Words:
+    """Make room for a word of so many bits."""
+    return np.zeros((rows + _WORD - 1) // _WORD, np.uint64)
 
 
 @kernel
@@ -147,7 +152,7 @@ def make_attempt(slots: int, size: int) -> Attempt:
         np.zeros(size),
         np.zeros(size),
         np.zeros(size),
-        make_message(slots, size),
+        make_message(count_rows(slots, size)),
         np.zeros(6, np.int64),
         np.zeros(size, np.int64),
         np.zeros(slots, np.int64),
@@ -201,6 +206,13 @@ def _count_bits(i: int, size: int, rows: int, header: int) -> int:
 
 
 @kernel
+def _find_more(rows: int, size: int, floats: int, rank: int) -> tuple[int, int]:
+    """Find the first of the further bits of a float among several, which take turns, and their number."""
+    first = LONG_HEADER + MAX_BITS * size + rank
+    return first, min(MAX_MORE, max(0, (rows - first + floats - 1) // floats))
+
+
+@kernel
 def _put_bits(message: Words, first: int, step: int, count: int, bits: int) -> None:
     """Set every step-th bit from the first on, so many of them, as in a number, its highest bit first."""
     if len(message) == 1 and step == 1:
@@ -226,12 +238,15 @@ def _get_bits(message: Words, first: int, step: int, count: int) -> int:
 
 
 @inner_kernel
-def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
-    """Write into `message` the word that is tried; bits from `free` on cannot be chosen."""
+def compose(attempt: Attempt, key: np.uint64, free: int, rows: int) -> None:
+    """Write into `message` the word of so many bits that is tried; bits from `free` on cannot be chosen."""
     message, counters = attempt.message, attempt.counters
     size, level = len(attempt.target), counters[LEVEL]
-    rows = count_rows(len(attempt.places), size)
     header, power = find_header(level)
+    floats, rank = size, 0
+    if power != _ESCAPE:
+        for i in range(size):
+            floats -= attempt.guess[i] != ALIKE
     width = _find_width(size, rows)
     for w in range(len(message)):
         message[w] = 0
@@ -252,15 +267,8 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
         guess = attempt.guess[i]
         word = 0
         if power == _ESCAPE or guess == ALIKE:
-            target, apart = attempt.target[i], (attempt.target[i] - attempt.anchors[i]) + attempt.low[i]
-            dither, first = find_dither(key, i, 0), 0
-            alone = power == _ESCAPE and counters[TRIES] >= _LAST_ANCHORED
-            if alone or attempt.anchors[i] == 0.0 or abs(target) <= abs(apart):
-                first, apart = _ABSOLUTE, target  # what is read alike whichever records are kept
-            if power == _ESCAPE or not _is_centre(attempt, i):
-                first |= 1 if apart < 0.0 else 0
-                word = first << (bits - 2) | encode_pattern(apart, dither, bits - 2, lost, offset)
-            attempt.unit[i] = abs(apart) * 2.0 ** (13 - bits + lost) + 1e-300
+            word = _compose_float(attempt, key, i, power == _ESCAPE, bits, lost, offset, free, rows, floats, rank)
+            rank += 1
         else:
             top = bits - 1
             step = find_step(guess, find_factor(key, i), width, power, top)
@@ -272,6 +280,44 @@ def compose(attempt: Attempt, key: np.uint64, free: int) -> None:
             word = (int(guess) & 1) << top | residue
             attempt.unit[i] = step * float(1 << lost)
         _put_bits(message, header + i, size, bits, word)
+
+
+@inner_kernel
+def _compose_float(
+    attempt: Attempt,
+    key: np.uint64,
+    i: int,
+    is_escape: bool,
+    bits: int,
+    lost: int,
+    offset: int,
+    free: int,
+    rows: int,
+    floats: int,
+    rank: int,
+) -> int:
+    """Write the further bits of a float into `message`, and return its first ones, of which `lost` are lost."""
+    size, base, first = len(attempt.target), attempt.anchors[i], 0
+    target, apart = attempt.target[i], (attempt.target[i] - base) + attempt.low[i]
+    alone = is_escape and attempt.counters[TRIES] >= _LAST_ANCHORED
+    if alone or base == 0.0 or abs(target) <= abs(apart):
+        base, apart, first = 0.0, target, _ABSOLUTE  # what is read alike whichever records are kept
+    attempt.unit[i] = abs(apart) * 2.0 ** (13 - bits + lost) + 1e-300
+    if not is_escape and _is_centre(attempt, i):
+        return 0
+    place, more = _find_more(rows, size, floats, rank)
+    lost_more = min(more, max(0, more - (free - place + floats - 1) // floats))
+    is_fine = more > lost_more and abs(apart) >= 2.0 * LEAST_OPEN
+    pattern = encode_pattern(apart, find_dither(key, i, 0), bits - 2, lost, 0 if is_fine else offset)
+    if is_fine:
+        near = decode_pattern(pattern, find_dither(key, i, 0), bits - 2)
+        step = find_open_step(near, bits - 2, more)
+        tail = ((target - base) - apart) + attempt.low[i]  # what a float cannot hold beside the others
+        open_part = (abs(apart) - near) + (-tail if apart < 0.0 else tail)
+        residue = encode_more(open_part, step, find_dither(key, size + i, more), more, lost_more, offset)
+        _put_bits(attempt.message, place, floats, more, residue)
+        attempt.unit[i] = step * float(1 << lost_more) + 1e-300
+    return (first | (1 if apart < 0.0 else 0)) << (bits - 2) | pattern
 
 
 @inner_kernel
@@ -357,7 +403,10 @@ def read_numbers(
     Returns:
         whether they are the same if the side information is off a little.
     """
-    width, steady = _find_width(size, rows), True
+    width, steady, floats, rank = _find_width(size, rows), True, size, 0
+    if power != _ESCAPE:
+        for i in range(size):
+            floats -= scales[i] != 0.0
     for i in range(size):
         bits = _count_bits(i, size, rows, header)
         alike = scales[i] == 0.0
@@ -366,14 +415,20 @@ def read_numbers(
         first, rest_bits = word >> top, word & ((1 << top) - 1)
         if power == _ESCAPE or alike:
             exponents[i], number = ALIKE, decode_pattern(rest_bits, find_dither(key, i, 0), top)
+            place, more = _find_more(rows, size, floats, rank)
+            rank, low = rank + 1, 0.0
+            if more and number >= LEAST_OPEN:
+                residue, step = _get_bits(message, place, floats, more), find_open_step(number, top, more)
+                number, low = add_exactly(number, decode_more(residue, step, find_dither(key, size + i, more), more))
             if first & _ABSOLUTE:
-                numbers[i], rest[i] = -number if first & 1 else number, 0.0
+                numbers[i], rest[i] = (-number, -low) if first & 1 else (number, low)
                 continue
             if number < _SMALLEST:
                 number = 0.0 if power == _ESCAPE else centres[i]
             elif first & 1:
-                number = -number
+                number, low = -number, -low
             numbers[i], rest[i] = add_exactly(anchors[i], number)
+            rest[i] += low
             continue
         factor = find_factor(key, i)
         exponents[i], rise = choose_exponent(scales[i], factor, first == 1)
@@ -504,7 +559,7 @@ def write_averages(
     start_attempt(attempt, target, low, attempt.scales, off, key)
     rows = count_rows(len(keep), size)
     while True:
-        compose(attempt, key, free)
+        compose(attempt, key, free, rows)
         write_words(attempt.message, free, code, keep)
         if free < rows:
             read_words(keep, rows, attempt.message)

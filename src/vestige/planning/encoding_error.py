@@ -23,7 +23,7 @@ from vestige.channels import Channel, FixedPoint, Target
 from vestige.channels.auto import Auto
 from vestige.channels.bits import Bits
 from vestige.channels.compiled import Compiled
-from vestige.channels.layout import LONG_HEADER, MAX_BITS, find_precision
+from vestige.channels.layout import find_precision
 from vestige.channels.leading import Leading
 from vestige.planning.data_model import DataModel
 from vestige.policies import Encoded
@@ -107,7 +107,7 @@ def find_encoding_variance(
             return EncodingVariance(variance, variance)
         share = float(shares.mean())
         doubt = _upper_limit(share, len(moments) * _TRIALS_PER_MOMENT) - share
-    length = min(channel.find_room(batch), LONG_HEADER + MAX_BITS * size)  # more records are not used
+    length = channel.count_rows(channel.find_room(batch), size)  # more records are not used
     key = ("words", policy.statistic if _is_compiled(policy.statistic, channel) else policy, length)
     words = model.remember(key, lambda: _Words(policy, encoded, influence, rows, length))
     expected, upper = (

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige import channels, statistics
+from vestige.channels.bits import LONG
 from vestige.channels.layout import find_relative_precision
 from vestige.channels.leading import Leading
 from vestige.clock import Clock
@@ -245,11 +246,11 @@ class Bundle(Encoded[BundleEstimate]):
 
     @cached_property
     def encoding(self) -> channels.Channel:
-        """A word; in the first slots of a batch if sketches take the others."""
-        channel, sketches = super().encoding, self.sketches
-        if sketches is None:
-            return channel
-        return Leading(channel, channel.find_min_batch(self.statistic.size), sketches.rows, sketches.slots)
+        """A long word, since columns may be missing; in the first slots of a batch if sketches take the others."""
+        if self.sketches is None:
+            return LONG
+        least = LONG.find_min_batch(self.statistic.size)
+        return Leading(LONG, least, self.sketches.rows, self.sketches.slots)
 
     @property
     def min_early_batch(self) -> int:

@@ -94,7 +94,8 @@ class Statistic(ABC):
             numbers: those before these records; None if they are not known; shape (size,).
 
         Returns:
-            a value for each column, zero where no number moves with it, or no record has it; shape (columns,).
+            a value for each column, zero where no number moves with it, or where its number is not known and no record
+            has it; shape (columns,).
         """
         numbered, columns = _find_moving(self)
         origin = np.zeros(values.shape[1])
@@ -106,7 +107,7 @@ class Statistic(ABC):
             first = listed[(~np.isnan(listed)).argmax(axis=0), np.arange(listed.shape[1])]
         if numbers is not None:
             known = numbers[numbered]
-            first = np.where(np.isnan(first) | (known == 0.0), first, known)
+            first = np.where(known == 0.0, first, known)
         origin[columns] = np.where(np.isnan(first), 0.0, first)
         return origin
 
