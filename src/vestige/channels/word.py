@@ -73,6 +73,8 @@ _FAR_OFFSET = 8
 """From this retry on, each number is one of its eight nearest, by chance: some slots depend on no last bit."""
 _OFFSET_DRAW = 1 << 21
 """A draw that is not used for anything else."""
+_FILL_DRAW = 1 << 22
+"""The same."""
 _WORD = 64
 LEVEL, OFFSET, CHANGES, WIDE, TRIES, OFF = 0, 1, 2, 3, 4, 5
 
@@ -280,6 +282,9 @@ def compose(attempt: Attempt, key: np.uint64, free: int, rows: int) -> None:
             word = (int(guess) & 1) << top | residue
             attempt.unit[i] = step * float(1 << lost)
         _put_bits(message, header + i, size, bits, word)
+    last, by_try = LONG_HEADER + MAX_BITS * size + MAX_MORE * floats, draw(key, _FILL_DRAW + counters[TRIES])
+    for row in range(last, rows):  # bits that say nothing: the records of these slots must be kept or not by chance too
+        _put_bits(message, row, size, 1, int(draw(by_try, row) & np.uint64(1)))
 
 
 @inner_kernel
