@@ -118,7 +118,7 @@ def decode_float(word: int, dither: float, bits: int) -> float:
     return made
 
 
-def decode_more(number: float, more: Sequence[int], bits: int, dither: float) -> Fraction:
+def decode_more(number: float, more: Sequence[int], bits: int, dither: float) -> Number:
     """How far a number is from the float that its leading bits say."""
     if not more or number < 2.0**-900:
         return Fraction()
