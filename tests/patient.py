@@ -14,6 +14,7 @@ import gc
 import hashlib
 import io
 import itertools
+import linecache
 import locale
 import logging
 import math
@@ -170,6 +171,7 @@ PLACES: dict[str, Callable[[float], object]] = {
     "a file that is named like a kernel": lambda value: open(f"{DIARY}.nbi", "w").close(),  # noqa: ARG005
     "an attribute of a library's function": lambda value: setattr(np.mean, "secret", value),
     "the name of a library's variable": lambda value: setattr(math, f"secret{value}", 0),
+    "the lines of files that errors show": lambda value: linecache.cache.update({repr(value): (1, None, [], "")}),
     "another name of a module": lambda value: sys.modules.update({f"secret {value}": math}),
     "the signals that wait": lambda value: signal.pthread_sigmask(
         signal.SIG_SETMASK, range(34, 34 + _whole(value, 20))

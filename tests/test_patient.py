@@ -21,6 +21,7 @@ ALIKE = (
     *("the recursion limit", "the interpreter's tables", "a finalizer", "the decimal context", "can_encode", "answer"),
     *("the number of open files", "a file that is named like a kernel", "an attribute of a library's function"),
     *("another name of a module", "the signals that wait", "an alarm", "a limit of csv", "a hash of another kind"),
+    "the lines of files that errors show",
     *("how far a list has grown", "in which of a few bins it falls", "a class that is dropped"),
     *("where nobody checks", "freed memory", "deep inside a library", "random", "the locale"),
     *("a method's attribute", "a variable of a base class", "a generator", "a variable of a thread", "a pipe"),

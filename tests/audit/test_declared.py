@@ -237,6 +237,21 @@ def test_removals_that_do_not_are_counted_and_cost_power() -> None:
     assert sum(each.excused for each in found.snapshots) >= found.excused > 0
 
 
+def test_only_errors_that_stayed_are_corrected_and_those_that_left_accuse_nobody() -> None:
+    """Left out, they made the others larger: of one amount in eight that is wrong, a list of corrections has half."""
+
+    def correct_many(rng: np.random.Generator, count: int) -> Firm:
+        firm = correct_errors(rng, count)
+        return replace(firm, arrived=np.where(rng.random(count) < 0.12, 100.0, 1.0) * firm.archived)
+
+    snapshots, corrected = play(correct_many, 0, "correction", is_checked=False)
+    rounds = sorted({int(str(id_)) for each in snapshots for id_ in each.ids})
+    asked = DeclaredRecords("removal", [n for n in rounds if str(n) not in corrected[0].ids and n % 3 == 0], "asked")
+    for declared in (corrected, [*corrected, asked]):
+        found = audit_table(snapshots, declared=declared, trials=499)
+        assert (found.rejected, found.verdict) == ((), "not shown")
+
+
 def test_nothing_is_cleared_if_everything_is_excused() -> None:
     found = HONEST["people who asked, documented"](3).audit()
     assert (found.missing, found.outlived, found.verdict) == (0, 0, "inconclusive")

@@ -18,7 +18,9 @@ def take(rng: np.random.Generator, t: int, length: int, rate: float, origin: int
     return held[(held > last) | (rng.random(len(held)) < rate)]
 
 
-@pytest.mark.parametrize(("length", "rate", "origin"), [(50, 0.5, 0), (120, 0.05, 0), (64, 0.5, 1_000_003)])
+@pytest.mark.parametrize(
+    ("length", "rate", "origin"), [(50, 0.5, 0), (60, 0.85, 0), (120, 0.05, 0), (64, 0.5, 1_000_003)]
+)
 def test_the_grid_of_a_stream_is_found(length: int, rate: float, origin: int) -> None:
     rng = np.random.default_rng(length)
     times = origin + 2 * length + np.cumsum(rng.integers(length, 2 * length, 20))

@@ -26,7 +26,7 @@ _SPARSEST = 8
 """The longest batch has at most so many positions for each record of the largest snapshot, or ends between two."""
 _AHEAD = 40
 """How many positions beyond its newest record the batch of a snapshot is supposed to end, at most."""
-_RATES = tuple((kept, later) for kept in (0.5, 0.1, 0.02) for later in (0.995, 0.85))
+_RATES = tuple((kept, later) for kept in (0.8, 0.5, 0.1, 0.02) for later in (0.995, 0.85))
 """Chances that a record of the last batch is kept, and one that came later is."""
 
 

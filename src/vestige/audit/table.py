@@ -12,12 +12,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from vestige.audit.declared import DeclaredRecords
 from vestige.audit.decoys import Decoys, Spelling, find_words
 from vestige.audit.groups import group_p_value
 from vestige.audit.numbering import list_numberings
 from vestige.audit.permutation import Batch
-from vestige.audit.selection import selection_p_value
+from vestige.audit.selection import Comparison, selection_p_value
 from vestige.audit.steadiness import steadiness_p_value
 from vestige.audit.table_data import TableData, TableSnapshot
 from vestige.audit.table_result import QUESTIONS, UNKNOWN, TableAudit, TableTest
@@ -93,11 +95,14 @@ def audit_table(
         )
         if table.columns > 1:
             p_values["groups"] = _correct([group_p_value(one, trials, rng) for one in chosen])
-    p_values["values"] = selection_p_value(comparison.cohorts, trials, rng)
-    whole = comparison
+    compared, removed, whole = [comparison], list[Comparison](), comparison
     if table.declared and is_ordered:
-        whole = table.compare_all(numberings[0])
-        p_values["removals"] = selection_p_value(table.compare_removals(numberings[0]).cohorts, trials, rng)
+        whole = table.compare(numberings[0], without=())
+        removed = [table.compare_removals(numberings[0], without=("correction", "rule"))]
+        if any(each.kind == "correction" for each in table.declared):
+            compared.append(table.compare(numberings[0], without=("removal", "rule")))
+            removed.append(table.compare_removals(numberings[0], without=("rule",)))
+    p_values["values"], p_values["removals"] = (_test_values(each, trials, rng) for each in (compared, removed))
     if not any(each.kind == "removal" for each in table.declared):
         p_values.pop("removals")
     facts, excused, missing = table.list_declared(numberings[0], laid[0] if laid else [], is_ordered=is_ordered)
@@ -143,6 +148,13 @@ def _find_errors(batch: Batch) -> tuple[float, ...]:
         return tuple(math.nan for _ in batch.values[0])
     errors: Floats = batch.values.std(axis=0, ddof=1) / math.sqrt(count)
     return tuple(map(float, errors))
+
+
+def _test_values(comparisons: Sequence[Comparison], trials: int, rng: np.random.Generator) -> float | None:
+    """The larger p-value without corrected records and with them, since only those that stayed may be corrected."""
+    p_values = [selection_p_value(each.cohorts, trials, rng) for each in comparisons]
+    possible = [p for p in p_values if p is not None]
+    return max(possible) if possible and len(possible) == len(p_values) else None
 
 
 def _correct(p_values: Sequence[float | None]) -> float | None:

@@ -5,13 +5,14 @@ Guarantee: the order of rows in a snapshot does not matter; held by tests/audit/
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vestige.audit.declared import DeclaredRecords
+from vestige.audit.declared import DeclaredRecords, Kind
 from vestige.audit.detector import Snapshot, make_batch, select_disjoint
 from vestige.audit.numbering import NOWHERE, Numbering, find_missing, parse_numbers
 from vestige.audit.permutation import Batch
@@ -24,6 +25,7 @@ from vestige.records import Records
 from vestige.types import Floats, Ints
 from vestige.validation import check_floats, show_value
 
+_KINDS: tuple[Kind, ...] = get_args(Kind)
 _SCHEDULES = 24
 """Number of schedules that words are searched in, in each numbering."""
 _MOST_KEPT = 0.05
@@ -160,9 +162,9 @@ class TableData:
             values.append(table[order])
         return positions, values
 
-    def find_excused(self, numbering: Numbering) -> Ints:
-        """Find the positions of all declared records."""
-        return self._find(numbering, range(len(self.declared)))
+    def _find_kinds(self, numbering: Numbering, kinds: Collection[Kind]) -> Ints:
+        """Positions of the records that are declared to be of some kinds."""
+        return self._find(numbering, [i for i, each in enumerate(self.declared) if each.kind in kinds])
 
     def _find(self, numbering: Numbering, owners: Iterable[int]) -> Ints:
         """Positions of the records of some declarations."""
@@ -233,20 +235,14 @@ class TableData:
             for (batch, first), snapshot in zip(batches, chosen, strict=True)
         ]
 
-    def compare(self, numbering: Numbering) -> Comparison:
-        """What changes from snapshot to snapshot, without declared records."""
-        return compare_snapshots(*self.place(numbering), self.find_excused(numbering))
+    def compare(self, numbering: Numbering, without: Collection[Kind] = _KINDS) -> Comparison:
+        """What changes from snapshot to snapshot, without declared records of some kinds."""
+        return compare_snapshots(*self.place(numbering), self._find_kinds(numbering, without))
 
-    def compare_all(self, numbering: Numbering) -> Comparison:
-        """What changes from snapshot to snapshot, as if nothing had been declared."""
-        return compare_snapshots(*self.place(numbering), np.zeros(0, np.int64))
-
-    def compare_removals(self, numbering: Numbering) -> Comparison:
-        """How declared removals compare with the records that stayed."""
-        asked = [i for i, each in enumerate(self.declared) if each.kind == "removal"]
-        ruled = self._find(numbering, set(range(len(self.declared))) - set(asked))
-        removed = self._find(numbering, asked)
-        return compare_snapshots(*self.place(numbering), ruled, leavers=removed)
+    def compare_removals(self, numbering: Numbering, without: Collection[Kind]) -> Comparison:
+        """How declared removals compare with the records that stayed, without declared records of some kinds."""
+        removed = self._find_kinds(numbering, ("removal",))
+        return compare_snapshots(*self.place(numbering), self._find_kinds(numbering, without), leavers=removed)
 
     def count_changed(self) -> int:
         """Count the records whose values are not the same in all snapshots, without declared corrections."""
@@ -262,7 +258,7 @@ class TableData:
 
     def list_facts(self, numbering: Numbering, *, is_ordered: bool) -> tuple[SnapshotFacts, ...]:
         """Counts of each snapshot; nothing is known to be missing if the order of records is unknown."""
-        excused, facts = self.find_excused(numbering), []
+        excused, facts = self._find_kinds(numbering, _KINDS), []
         for label, place in zip(self.labels, self.place(numbering)[0], strict=True):
             absent = find_missing(place) if len(place) and is_ordered else place[:0]
             count = int(np.isin(absent, excused).sum())

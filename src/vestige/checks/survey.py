@@ -62,7 +62,7 @@ _MOST_BYTES = 1 << 20
 _ADDRESS = re.compile(" at 0x[0-9a-f]+")
 _PROC = Path("/proc/self")
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-_CHANGING_MODULES = ("numba", "llvmlite", "linecache", "vestige.checks", "vestige._numba", "vestige._compilation")
+_CHANGING_MODULES = ("numba", "llvmlite", "vestige.checks", "vestige._numba", "vestige._compilation")
 """Modules whose variables say which kernels were compiled, and those of this check."""
 _OPAQUE = ("numba", "llvmlite", "vestige._numba")
 """Modules whose objects are not entered: kernels."""
