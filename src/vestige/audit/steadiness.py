@@ -32,6 +32,8 @@ _MIN_GAP = 1e-3
 """Averages closer than a thirtieth of the expected gap count as equally close: rounding must not decide."""
 _MOST_LEFT_OUT = 0.5
 """At most this share of the later records is left out for the sake of declared rules."""
+_CHANCE = 3.0
+"""So many standard deviations of their number more are left out, since fewer may be listed than came later."""
 _CHUNK = 1 << 22
 
 
@@ -46,8 +48,8 @@ def steadiness_p_value(
     """Test whether the averages of kept records move less than those of whole batches would, in any column.
 
     Where a rule removes or corrects some records, some of those that came later are not like those that are kept. Those
-    that lie farthest from the kept ones are left out, twice as many as lists of the rule name: draws become steadier,
-    and the test more cautious, as far as the rule can explain it and no further.
+    that lie farthest from the kept ones are left out, twice as many as lists of the rule name, and as many more as may
+    come by chance: draws become steadier, and the test more cautious, as far as the rule can explain it and no further.
 
     Args:
         batches: batches in order.
@@ -94,7 +96,9 @@ def _test_part(
     """Test one column, or the records of it that one number is averaged over."""
     whole = later
     if listed and shown and any(map(len, later)):
-        later = _leave_out(later, min(2.0 * listed, _MOST_LEFT_OUT), np.concatenate([values for _, values in shown]))
+        doubled = 2.0 * listed
+        share = doubled + _CHANCE * math.sqrt(doubled / sum(map(len, later)))
+        later = _leave_out(later, min(share, _MOST_LEFT_OUT), np.concatenate([values for _, values in shown]))
     pool = np.concatenate(later)
     even = measure_evenness(later)
     if len(shown) < 2 or even is None or even < _LEAST_EVENNESS:
