@@ -125,7 +125,8 @@ def mixed(tmp_path: Path) -> Path:
     path = tmp_path / "s.db"
     make(path, Mean(channel="bits"), 56)
     with SqliteStore(path) as store:
-        streams = KeyedStreams(Mean(channel="bits"), retention=80, seed=0, store=store.family())
+        place = store.family(about={"of": "others"})
+        streams = KeyedStreams(Mean(channel="bits"), retention=80, seed=0, store=place)
         streams.extend([f"other {i % 30}" for i in range(3_000)], np.arange(3_000.0))
         Stream(Moments(), retention=400, seed=0, store=store.stream("moments")).extend(np.arange(5_000.0))
         fill(store, "own", KeepsHalf())

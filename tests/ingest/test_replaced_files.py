@@ -513,8 +513,8 @@ def test_streams_that_one_file_went_into_in_other_ways_are_each_compared(tmp_pat
     what = ("run", path, "--retention", 96, "--store", store)
     for options in (
         ("--column", "spent", "--by", "key"),
-        ("--column", "spent"),
         ("--column", "spent", "--stream", "x"),
+        ("--column", "spent", "--stream", "y"),
     ):
         assert vestige(*what, *options).exit_code == 0
     with SqliteStore(store) as opened:

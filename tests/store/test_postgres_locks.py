@@ -153,7 +153,8 @@ def test_new_keys_are_checked_in_the_buckets_that_another_process_has_split(data
         mine = open_family(one)
         mine.extend(["z"], [1.0])
         names = [f"n{i}" for i in range(300)]
-        KeyedStreams(Mean(), retention=48, seed=1, store=other.family()).extend(names, np.arange(300.0))
+        place = other.family(about={"of": "others"})
+        KeyedStreams(Mean(), retention=96, seed=1, store=place).extend(names, np.arange(300.0))
         assert other._session.tables.about.buckets > 1
         made = mine.take([*names, "mine"], np.arange(301.0))
         assert sorted(made.troubles) == sorted(names)

@@ -312,7 +312,7 @@ def test_a_session_that_was_interrupted_is_begun_anew(database: Database, monkey
         def interrupt() -> None:
             raise KeyboardInterrupt
 
-        for statement in ("SELECT pg_backend_pid(), pg_advisory_lock", "INSERT INTO", "COMMIT"):
+        for statement in ("SELECT pg_backend_pid(), current_setting", "INSERT INTO", "COMMIT"):
             stream.push(1.0)
             with lose_at(monkeypatch, statement, interrupt), pytest.raises(KeyboardInterrupt):
                 stream.flush()

@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from vestige.errors import DataError
+from vestige.random.generators import make_generator
 from vestige.statistics.coarse import (
     CENTRE_BITS,
     LEAST_LOG,
@@ -298,7 +299,7 @@ class Descent(Packing, Generic[M]):
             the error.
         """
         parameters = self._split(numbers)[0]
-        head, lengths = self._pack_curvature(numbers, free, np.random.default_rng(0))
+        head, lengths = self._pack_curvature(numbers, free, make_generator(0))
         width = _find_width((parameters - self.model.start) * lengths)
         bits = min(_MOST_BITS, (free - len(head) - _WIDTH_BITS) // self.count)
         return float(2.0 ** (width + 1 - bits) / np.sqrt(6.0))
