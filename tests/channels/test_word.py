@@ -241,7 +241,7 @@ def test_longer_words_by_an_independent_reader_where_a_column_is_missing(lacking
             6,
             1 + trial,
             Fraction,
-            lambda _, of, side=side: tuple([of(number) for number in numbers.tolist()] for numbers in side),  # type: ignore[misc]
+            lambda _, of, side=side: tuple([of(number) for number in numbers.tolist()] for numbers in side),  # type: ignore[arg-type, misc]
             LONG_BITS,
         )
         columns = zip(reading.numbers.tolist(), reading.low.tolist(), exact.numbers, exact.spans, strict=True)

@@ -101,7 +101,7 @@ def audit_table(
         removed = [table.compare_removals(numberings[0], without=("correction", "rule"))]
         if any(each.kind == "correction" for each in table.declared):
             compared.append(table.compare(numberings[0], without=("removal", "rule")))
-            removed.append(table.compare_removals(numberings[0], without=("rule",)))
+            removed.append(table.compare_removals(numberings[0], without=["rule"]))
     p_values["values"], p_values["removals"] = (_test_values(each, trials, rng) for each in (compared, removed))
     if not any(each.kind == "removal" for each in table.declared):
         p_values.pop("removals")

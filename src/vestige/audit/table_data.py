@@ -241,7 +241,7 @@ class TableData:
 
     def compare_removals(self, numbering: Numbering, without: Collection[Kind]) -> Comparison:
         """How declared removals compare with the records that stayed, without declared records of some kinds."""
-        removed = self._find_kinds(numbering, ("removal",))
+        removed = self._find_kinds(numbering, ["removal"])
         return compare_snapshots(*self.place(numbering), self._find_kinds(numbering, without), leavers=removed)
 
     def count_changed(self) -> int:
