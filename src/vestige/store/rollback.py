@@ -111,25 +111,24 @@ class RollbackNote:
         """
         self._write(counter | _NOTICED, rollback.requests)
 
-    def write(self, counter: int, requests: int, ledger: Ledger | None) -> None:
+    def write(self, counter: int, ledger: Ledger | None) -> None:
         """Note how far a store has come.
 
         Args:
             counter: the counter in its file.
-            requests: the number of its newest request.
             ledger: its requests, if they have changed.
         """
-        lines = (
-            []
-            if ledger is None
-            else [
-                f"{number}\t{entry.receipt.requested.isoformat()}\t{entry.receipt.reference or ''}\n"
-                for number, entry in ledger.entries.items()
-            ]
-        )
-        if ledger is not None and (lines or self._list.exists()):
+        if ledger is None:
+            _, newest = self._read() or (0, 0)
+            self._write(counter, newest)
+            return
+        lines = [
+            f"{number}\t{entry.receipt.requested.isoformat()}\t{entry.receipt.reference or ''}\n"
+            for number, entry in ledger.entries.items()
+        ]
+        if lines or self._list.exists():
             self._save(self._list, "".join(lines).encode())
-        self._write(counter, requests)
+        self._write(counter, ledger.newest)
 
     def _write(self, counter: int, requests: int) -> None:
         self._save(self._note, _NOTE.pack(counter, requests))

@@ -181,7 +181,7 @@ class SqliteStore(TableStore):
         """Accept the store as it is, although it was put back from an old backup; see `find_rollback`."""
         with self._use() as tables:
             self._is_put_back = False
-            self._note.write(read_counter(self._connection), tables.about.requests, tables.ledger())
+            self._note.write(read_counter(self._connection), tables.ledger())
 
     def write_ledger(self, ledger: Ledger) -> None:
         """Replace the ledger, durably."""
@@ -189,8 +189,8 @@ class SqliteStore(TableStore):
             super().write_ledger(ledger)
             self._ledger = ledger
 
-    def _count(self, requests: int) -> tuple[int, int] | None:
-        """Count in the file, from time to time, that it was written; return what is to be noted of it, if it is due."""
+    def _count(self) -> int | None:
+        """Count in the file, from time to time, that it was written; return the counter if it is to be noted."""
         if self._is_put_back or not self._note.is_kept:
             return None
         is_due = time.monotonic() - self._noted >= _NOTED_EVERY
@@ -200,7 +200,7 @@ class SqliteStore(TableStore):
         if is_due:
             counter = (counter + 1) % (1 << 31)
             self._connection.execute(f"PRAGMA schema_version={counter}")
-        return counter, requests if self._ledger is None else self._ledger.newest
+        return counter
 
     def _remove_unsealed(self) -> None:
         """Remove a store that was to be sealed and is not: who leaves out the keyring then would write it in clear."""
@@ -335,17 +335,16 @@ class SqliteStore(TableStore):
                     self._check_unchanged()
                     with tables.rows.report_damage():
                         tables.rows.refresh(is_writer=True)
-                        requests = tables.about.requests  # other keys may seal it before the end
                     yield
                     self._check_not_rolled_back()
                     tables.rows.save_about()
                     tables.rows.seal()
-                    noted = self._count(requests) if self._connection.total_changes > changes else None
+                    counter = self._count() if self._connection.total_changes > changes else None
                     is_certain = False
                     self._connection.execute("COMMIT")
                     tables.rows.settle()
-                    if noted is not None:
-                        self._note.write(*noted, self._ledger)
+                    if counter is not None:  # no row is read here: other keys may have sealed them meanwhile
+                        self._note.write(counter, self._ledger)
                         self._noted = time.monotonic()
                 except BaseException:
                     self._roll_back(is_certain=is_certain)
