@@ -69,4 +69,8 @@ def test_a_mistyped_limit_is_refused() -> None:
     with pytest.raises(StoreError, match=r"max_age=none, now max_age=1 day"):
         KeyedStreams(Mean(), retention=96, max_age=timedelta(days=1), seed=0, store=store.family())
     assert len(KeyedStreams(Mean(), retention=97, seed=0, store=store.family(about={"of": "others"}))) == 0
-    assert len(KeyedStreams(Mean(), retention=96, seed=0, store=store.family())) == 1
+    streams = KeyedStreams(Mean(), retention=96, seed=0, store=store.family())
+    assert len(streams) == 1
+    streams.remove("DE")
+    store.release()
+    assert len(KeyedStreams(Mean(), retention=97, seed=0, store=store.family())) == 0, "no stream is left that differs"

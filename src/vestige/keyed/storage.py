@@ -240,7 +240,7 @@ class FamilyStorage:
             self._epoch = tables.epoch
             families = tables.find_families(self.terms)
             if not families:
-                self._check_limits(tables.families.list_terms().values())
+                self._check_limits(tables)
                 return
             buckets = tables.about.buckets
             for number in reversed(families):
@@ -256,15 +256,17 @@ class FamilyStorage:
             first = next(iter(self._damaged.values()))
             _log.warning("%s (%d of %d rows of streams cannot be read)", first, len(self._damaged), buckets)
 
-    def _check_limits(self, known: Iterable[Terms]) -> None:
+    def _check_limits(self, tables: Tables) -> None:
         """Check that no streams differ in their limits alone: they are those that are meant, and a limit is not."""
         if self.terms.fixed.get("by", self) is None:  # a service keeps single streams of different limits
             return
-        for differing in filter(None, (terms.explain_limits(self.terms) for terms in known)):
-            raise StoreError(
-                f"the store has no streams with these limits, but some that differ in nothing else: {differing}; pass "
-                "the limits that they were created with, or about={...}, which tells new ones apart"
-            )
+        for number, terms in tables.families.list_terms().items():
+            differing = terms.explain_limits(self.terms)
+            if differing and tables.has_family(number):
+                raise StoreError(
+                    f"the store has no streams with these limits, but some that differ in nothing else: {differing}; "
+                    "pass the limits that they were created with, or about={...}, which tells new ones apart"
+                )
 
     def _iterate_rows(self, tables: Tables) -> Iterator[BucketRow]:
         """The rows of all buckets that can be read; the others are noted."""

@@ -250,17 +250,17 @@ class Tables:
         self.families.blank_sources(read_sources(entry, terms.columns))
         self._write_entry(bucket, name, None)
         self.add_streams(-1, -find_weight(terms))
-        if not self._has_family(number, bucket.bucket):
+        if not self.has_family(number, bucket.bucket):
             self.families.blank(number)
 
     def erase_terms(self, terms: Terms) -> None:
         """Erase terms that no stream has any more, and those that differ only in what may change."""
         with self.rows.report_damage():
             for number in self.families.find_alike(terms):
-                if not self._has_family(number, 0):
+                if not self.has_family(number):
                     self.families.blank(number)
 
-    def _has_family(self, number: int, first: int) -> bool:
+    def has_family(self, number: int, first: int = 0) -> bool:
         """Whether a stream has these terms, or may have; the bucket that is looked at first often says it."""
         for bucket in (first, *range(self.about.buckets)):
             try:
