@@ -387,10 +387,10 @@ def _name(key: object) -> Hashable:
     """What is the same in copies of a process for keys that are equal."""
     if isinstance(key, tuple):
         return tuple(map(_name, key))
-    if isinstance(key, _PLAIN) or type(key).__hash__ is not object.__hash__:
-        with contextlib.suppress(TypeError):
+    with contextlib.suppress(TypeError):
+        if isinstance(key, _PLAIN) or hash(key) != object.__hash__(key):  # which is where it lies, in any type
             return type(key).__qualname__, hash(key)
-    return type(key).__qualname__, getattr(key, "__qualname__", "")
+    return type(key).__qualname__, getattr(key, "__module__", ""), getattr(key, "__qualname__", "")
 
 
 def measure_files() -> Files:
