@@ -313,7 +313,8 @@ class Descent(Packing, Generic[M]):
             return message
         apart = (parameters - self.model.start) * lengths
         width, widest = _find_width(apart), _LEAST_WIDTH + (1 << _WIDTH_BITS) - 1
-        head[1] = off or (free - before) // self.count < width + 1 + _LEAST_FRACTION or width > widest
+        too_wide = (free - before) // self.count < width + 1 + _LEAST_FRACTION or width > widest
+        head[1] = off or too_wide or self.is_flat(numbers)  # for good: what is written adds up to some curvature
         width = min(width, widest)
         message[:before] = np.concatenate([head, to_bits(np.array([float(width - _LEAST_WIDTH)]), _WIDTH_BITS)])
         for i in range(self.count):
