@@ -14,7 +14,7 @@ from vestige import Covariance, LinearRegression, LogisticRegression, Mean, Mome
 from vestige.policies import Encoded
 from vestige.types import Floats
 
-RECORDS = choose(50_000, 3_000)
+RECORDS, SCORED = choose(50_000, 3_000), choose(20_000, 3_000)
 
 
 def rows() -> list[Row]:
@@ -41,7 +41,35 @@ def rows() -> list[Row]:
         stream = _run_stream(policy, retention, table)
         ours = f"{RECORDS / taken:,.0f} records/s, {len(stream.retained)} of {retention} held"
         results.append(Row(str(type(policy).__name__), ours, f"river {peer}: {RECORDS / their_time:,.0f}", ratio, 0.0))
+    return [*results, *_score_models(regression, classes)]
+
+
+def _score_models(regression: Floats, classes: Floats) -> list[Row]:
+    """Compare models in river's own loop, which predicts each example before it learns it, behind a scaler."""
+    from river import linear_model  # noqa: PLC0415
+
+    from vestige.river import LinearRegressor, LogisticClassifier  # noqa: PLC0415
+
+    results = []
+    for ours, theirs, table, kind in (
+        (LinearRegressor, linear_model.LinearRegression, regression, float),
+        (LogisticClassifier, linear_model.LogisticRegression, classes, bool),
+    ):
+        rows = table[:SCORED]
+        examples = list(zip(_to_examples(rows[:, :-1]), map(kind, rows[:, -1].tolist()), strict=True))
+        taken, their_time, ratio = time_alternately(
+            partial(_score, ours, examples), partial(_score, theirs, examples), repeats=3
+        )
+        each = [f"{1e6 * seconds / SCORED:.0f} us an example" for seconds in (taken, their_time)]
+        results.append(Row(f"progressive_val_score, {ours.__name__}", each[0], f"river: {each[1]}", ratio, 1.0 / 3.0))
     return results
+
+
+def _score(make: Callable[[], Any], examples: list[tuple[Any, float]]) -> None:
+    from river import evaluate, metrics, preprocessing  # noqa: PLC0415
+
+    metric: Any = (metrics.LogLoss if isinstance(examples[0][1], bool) else metrics.MSE)()
+    evaluate.progressive_val_score(examples, preprocessing.StandardScaler() | make(), metric)
 
 
 def _run_stream(policy: Encoded, retention: int, table: Floats) -> Stream:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from river import checks, compose, datasets, evaluate, metrics, preprocessing, stats
 
-from vestige import river
+from vestige import LinearRegression, Stream, river
 from vestige.errors import DataError
 
 MODELS = [river.LinearRegressor(seed=0), river.LogisticClassifier(seed=0)]
@@ -88,3 +88,46 @@ def test_more_classes_than_said() -> None:
     assert [model.predict_one({"a": a, "b": a * a}) for a in (1, 4, 8)] == ["low", "middle", "high"]
     with pytest.raises(DataError, match="a class beyond the 3 seen before; use larger `classes`"):
         model.learn_one({"a": 1, "b": 1}, "other")
+
+
+@pytest.mark.parametrize("half_life", [None, 60.0])
+def test_examples_that_wait_make_the_stream_and_the_predictions_of_pushes(half_life: float | None) -> None:
+    rng, model = np.random.default_rng(2), river.LinearRegressor(retention=400, half_life=half_life, seed=0)
+    stream = Stream(LinearRegression(2, half_life=half_life), retention=400, seed=0)
+    for t, row in enumerate(rng.normal([1e9, 0.0, 0.0], 1.0, (700, 3)).tolist(), 1):
+        model.learn_one({"a": row[0], "b": row[1]}, row[2])
+        stream.push(row)
+        if t in (1, 40, 200, 333, 601, 700):  # one ends a batch, and one is just after one
+            model._fit = None
+            fit = LinearRegression(2, half_life=half_life).fit(stream.clock, stream.retained)
+            wanted = fit.means[2] + (np.array(row[:2]) - fit.means[:2]) @ fit.slopes[:, 0]
+            assert model.predict_one({"a": row[0], "b": row[1]}) == pytest.approx(wanted, rel=1e-12)
+            assert model._stream is not None
+            assert model._stream.retained == stream.retained
+
+
+def test_a_fit_is_gone_with_the_records_that_it_rests_on() -> None:
+    model, batches = river.LinearRegressor(retention=200, seed=0), 0
+    for t in range(1, 1_001):
+        last = model._stream.clock.last if model._stream is not None else 0
+        model.learn_one({"a": float(t % 7)}, float(t % 3))
+        assert model._stream is not None
+        assert t - model._stream.clock.last < model._stream.batch
+        if model._stream.clock.last != last:
+            assert model._fit is None
+            batches += 1
+        model.predict_one({"a": 1.0})
+        assert model._left <= 1 + t // 16
+    assert batches >= 9
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), 2**63 + 1, "1", None], ids=str)
+def test_an_example_that_is_refused_is_refused_at_once_and_loses_nothing(bad: Any) -> None:
+    for model in (river.LinearRegressor(seed=0), river.LogisticClassifier(seed=0)):
+        for i in range(20):
+            model.learn_one({"a": i % 7, "b": 0.5}, i % 2 == 0)
+        with pytest.raises(DataError):
+            model.learn_one({"a": bad, "b": 1.0}, True)
+        model.predict_one({"a": 1})
+        assert model._stream is not None
+        assert model._stream.t == 20

@@ -9,7 +9,8 @@ Guarantee: river's own checks pass; held by tests/test_river.py, which lists and
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+import operator
+from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
 
@@ -19,7 +20,9 @@ from vestige.policies import (
     Correlation,
     Encoded,
     Extremes,
+    LinearEstimate,
     LinearRegression,
+    LogisticEstimate,
     LogisticRegression,
     Moments,
     NamedPolicy,
@@ -35,6 +38,22 @@ try:
     from river import base, stats
 except ModuleNotFoundError:
     raise MissingExtraError("vestige.river", "river") from None
+
+
+_USUAL, _USUAL_TYPES = 1e15, {float, int, bool, np.float64}
+"""Numbers of which no stream refuses one, and of which each is a float without loss."""
+
+
+class _Fit(NamedTuple):
+    """What examples are predicted with, in Python's own numbers, which are faster than arrays for one example."""
+
+    means: list[float]
+    outputs: list[tuple[float, list[float]]]
+
+    def score(self, row: list[float]) -> list[float]:
+        """Give the value of each output, or the score of each class."""
+        apart = list(map(operator.sub, row, self.means))
+        return [level + sum(map(operator.mul, slopes, apart)) for level, slopes in self.outputs]
 
 
 def _make_stream(policy: NamedPolicy[E], retention: int | None, seed: int | None) -> Stream[E]:
@@ -343,22 +362,70 @@ class PearsonCorr(stats.base.Bivariate):
             return 0.0
 
 
-class _Model(base.Estimator):
-    """What both models share: named features, and a stream that is created with the first example."""
+class _Model(base.Estimator, Generic[E]):
+    """What both models share: named features, and a stream that is created with the first example.
+
+    Examples wait until a fit is asked for or a batch closes, since a stream takes many at once in less time than one by
+    one. A fit holds until the examples are a sixteenth more, and goes when a batch closes, with records it rests on.
+    """
 
     def __init__(self, retention: int | None = None, half_life: float | None = None, seed: int | None = None) -> None:
         self.retention = retention
         self.half_life = half_life
         self.seed = seed
         self._features: tuple[Any, ...] = ()
-        self._stream: Stream[Any] | None = None
+        self._stream: Stream[E] | None = None
+        self._waiting: list[list[float]] = []
+        self._room = 1
+        self._fit: _Fit | None = None
+        self._left = 0
 
     def _make_row(self, x: dict[Any, float]) -> list[float]:
         """Return the values of the named features."""
-        return [x.get(name, 0.0) for name in self._features]
+        return [x.get(name, 0.0) for name in self._features] or [0.0]
+
+    def _begin(self, x: dict[Any, float], policy: NamedPolicy[E]) -> None:
+        """Name the features of the first example, and create the stream."""
+        self._features = tuple(sorted(x, key=str))
+        self._stream = _make_stream(policy, self.retention, self.seed)
+
+    def _learn(self, row: list[float]) -> None:
+        """Have an example wait, or push it now if the stream may refuse it."""
+        assert self._stream is not None  # noqa: S101  # begun
+        self._left -= 1
+        if _USUAL_TYPES.issuperset(map(type, row)) and sum(map(abs, row)) < _USUAL:
+            self._waiting.append(row)
+            if len(self._waiting) >= self._room:
+                self._take_waiting(self._stream)
+        else:
+            self._take_waiting(self._stream)
+            self._stream.push(row)
+
+    def _take_waiting(self, stream: Stream[E]) -> None:
+        last = stream.clock.last
+        if self._waiting:
+            stream.extend(self._waiting)
+            self._waiting = []
+        clock = stream.clock
+        self._room = max(1, clock.last + stream.batch - clock.t)
+        if clock.last != last:
+            self._fit = None
+
+    def _find_fit(self) -> _Fit | None:
+        """The fit, computed again if it has gone or is due; None before the first example."""
+        stream = self._stream
+        if stream is not None and (self._fit is None or self._left <= 0):
+            self._take_waiting(stream)
+            self._fit = self._compute_fit(stream)
+            self._left = 1 + int(min(stream.t, self.half_life or math.inf)) // 16
+        return self._fit
+
+    def _compute_fit(self, stream: Stream[E]) -> _Fit:
+        """Compute a fit to all examples so far."""
+        raise NotImplementedError
 
 
-class LinearRegressor(_Model, base.Regressor):
+class LinearRegressor(_Model[LinearEstimate], base.Regressor):
     """Least squares over all examples so far.
 
     Args:
@@ -385,10 +452,8 @@ class LinearRegressor(_Model, base.Regressor):
             DataError: if a number is not finite or too large.
         """
         if self._stream is None:
-            self._features = tuple(sorted(x, key=str))
-            policy = LinearRegression(max(len(x), 1), half_life=self.half_life)
-            self._stream = _make_stream(policy, self.retention, self.seed)
-        self._stream.push([*(self._make_row(x) or [0.0]), y])
+            self._begin(x, LinearRegression(max(len(x), 1), half_life=self.half_life))
+        self._learn([*self._make_row(x), y])
 
     def predict_one(self, x: dict[Any, float]) -> float:
         """Return the fitted value for one example.
@@ -397,17 +462,20 @@ class LinearRegressor(_Model, base.Regressor):
             x: its features, by name.
 
         Returns:
-            The fitted value; 0 before the first example.
+            The fitted value; 0 before the first example. The newest examples, up to one of seventeen, may have no part
+            in it yet.
         """
-        if self._stream is None:
-            return 0.0
-        fit = cast(LinearRegression, self._stream.policy).fit(self._stream.clock, self._stream.retained)
-        row = np.array(self._make_row(x) or [0.0])
-        dim = len(row)
-        return float(fit.means[dim] + (row - fit.means[:dim]) @ fit.slopes[:, 0])
+        fit = self._find_fit()
+        return float(fit.score(self._make_row(x))[0]) if fit is not None else 0.0
+
+    def _compute_fit(self, stream: Stream[LinearEstimate]) -> _Fit:
+        """Read the fit off the records."""
+        fit = cast(LinearRegression, stream.policy).fit(stream.clock, stream.retained)
+        *means, level = fit.means.tolist()
+        return _Fit(means, [(level, fit.slopes[:, 0].tolist())])
 
 
-class LogisticClassifier(_Model, base.Classifier):
+class LogisticClassifier(_Model[LogisticEstimate], base.Classifier):
     """Logistic regression over all examples so far, with two or more classes.
 
     Args:
@@ -453,9 +521,7 @@ class LogisticClassifier(_Model, base.Classifier):
             DataError: if there are more classes than `classes`, or a number is not finite or too large.
         """
         if self._stream is None:
-            self._features = tuple(sorted(x, key=str))
-            policy = LogisticRegression(max(len(x), 1), self.classes, self.l2, self.half_life)
-            self._stream = _make_stream(policy, self.retention, self.seed)
+            self._begin(x, LogisticRegression(max(len(x), 1), self.classes, self.l2, self.half_life))
         if not self._seen and isinstance(y, bool | np.bool_) and self.classes == 2:
             self._seen = [False, True]
         if y not in self._seen:
@@ -463,7 +529,7 @@ class LogisticClassifier(_Model, base.Classifier):
                 raise DataError(f"the example has a class beyond the {self.classes} seen before; use larger `classes`")
             self._seen.append(y)
         label = self._seen.index(y)
-        self._stream.push([*(self._make_row(x) or [0.0]), float(label)])
+        self._learn([*self._make_row(x), float(label)])
 
     def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:  # noqa: ARG002
         """Return the probability of each class for one example.
@@ -474,8 +540,18 @@ class LogisticClassifier(_Model, base.Classifier):
 
         Returns:
             The probabilities of the classes seen so far; before the first example, of False and True if there are two.
+            The newest examples, up to one of seventeen, may have no part in them yet.
         """
-        if self._stream is None:
+        fit = self._find_fit()
+        if fit is None:
             return {False: 0.5, True: 0.5} if self.classes == 2 else {}
-        chances = self._stream.estimate().predict_proba([self._make_row(x) or [0.0]])[0][: len(self._seen)]
-        return dict(zip(self._seen, (chances / chances.sum()).tolist(), strict=True))
+        scores = fit.score(self._make_row(x))[: len(self._seen)]
+        largest = max(scores)
+        chances = [math.exp(score - largest) for score in scores]
+        whole = sum(chances)
+        return dict(zip(self._seen, [chance / whole for chance in chances], strict=True))
+
+    def _compute_fit(self, stream: Stream[LogisticEstimate]) -> _Fit:
+        """Read the score of each class off the records."""
+        table = cast(LogisticRegression, stream.policy).fit(stream.clock, stream.retained).tolist()
+        return _Fit([0.0] * len(self._features or [0.0]), [(level, slopes) for level, *slopes in table])

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vestige import statistics
+from vestige.clock import Clock
 from vestige.errors import DataError, ParameterError
 from vestige.estimate import Estimate, read_inputs
 from vestige.policies.base import MAX_PRODUCT_COLUMNS, check_half_life
 from vestige.policies.minimum import Minimum
 from vestige.policies.report import Report, format_number
+from vestige.records import Records
 from vestige.types import Floats
 from vestige.validation import check_float, check_int
 
@@ -290,13 +292,30 @@ class LogisticRegression(Minimum[LogisticEstimate]):
         rows[:, -1] = rows[:, -1] > 0.0
         return rows
 
+    def fit(self, clock: Clock, retained: Records) -> Floats:
+        """Read the score of each class off records, without standard errors.
+
+        Args:
+            clock: the public clock.
+            retained: the records that are held.
+
+        Returns:
+            the intercept of each class, then its coefficients; of two classes, those of the first are zero; shape
+            (classes, dim + 1).
+        """
+        return self._find_scores(self._compute_numbers(clock, retained))
+
+    def _find_scores(self, numbers: Floats) -> Floats:
+        scores: Floats = self.statistic.model.contrasts @ self.statistic.find_parameters(numbers).reshape(
+            -1, self.dim + 1
+        )
+        return scores
+
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> LogisticEstimate:  # noqa: ARG002
         """Give the parameters by class, and their standard errors; see `Encoded.conclude`."""
         statistic = self.statistic
-        contrasts, size = statistic.model.contrasts, self.dim + 1
-        table = statistic.find_parameters(numbers).reshape(-1, size)
+        contrasts, size, table = statistic.model.contrasts, self.dim + 1, self._find_scores(numbers)
         spread = statistic.find_covariance(numbers, worth).reshape(self.classes - 1, size, self.classes - 1, size)
-        table = contrasts @ table
         errors = np.sqrt(np.maximum(np.einsum("ki,iaja,kj->ka", contrasts, spread, contrasts), 0.0))
         if self.classes == 2:
             return LogisticEstimate(table[1, 1:], float(table[1, 0]), errors[1, 1:], float(errors[1, 0]))
