@@ -454,7 +454,11 @@ class Descent(Packing, Generic[M]):
         squares = bend = bend / (before + total)
         if not model.is_likelihood:
             gradients = model.gradients(at, values)
-            squares = (1.0 - share) * state.squares + share * (gradients * batch.parts[:, None]).T @ gradients
+            scatter = (gradients * batch.parts[:, None]).T @ gradients
+            if past is None:  # of an event that has not come, no record tells how uncertain it is, but their sum does
+                pull = batch.parts @ gradients + model.penalty * at
+                scatter += total * np.outer(pull, pull)
+            squares = (1.0 - share) * state.squares + share * scatter
         return State(at, bend, squares, tests, state.centres)
 
     def _subtract(self, values: Floats, centres: Floats) -> Floats:

@@ -133,8 +133,13 @@ class Batch:
         apart = self.total * moved - (self.bend * np.outer(roots, roots)) @ (at - self.old)
         more = self.past.bend.diagonal() / np.maximum(np.abs(self.bend.diagonal()), _SMALLEST)
         apart *= np.minimum(more, self.past.total / self.total)
-        spread = bend if self.model.is_likelihood else self._find_scatter() + self.past.scatter
-        return float(np.sqrt(max(apart @ solve(spread, apart), 0.0)))
+        square = float(apart @ solve(bend, apart))
+        if not self.model.is_likelihood:
+            scatter = self._find_scatter() + self.past.scatter
+            size = float(np.mean(scatter.diagonal() / np.maximum(np.abs(bend.diagonal()), _SMALLEST)))
+            # of rare events there may be too few for as many directions: then their average size tells
+            square = min(square / max(size, _SMALLEST), float(apart @ solve(scatter, apart)))
+        return float(np.sqrt(max(square, 0.0)))
 
     def test(self) -> Floats:
         """Test what was believed before the batch.
