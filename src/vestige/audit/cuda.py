@@ -111,7 +111,7 @@ def make_device_function(kernel: Any) -> Any:
             names[name] = _find_function(names[name])
     copy = FunctionType(source.__code__, names, source.__name__, source.__defaults__)
     copy.__module__, copy.__qualname__ = source.__module__, source.__qualname__
-    return cuda.jit(device=True, lto=False)(copy)
+    return cuda.jit(copy, device=True, lto=False)
 
 
 @functools.cache
@@ -143,14 +143,15 @@ def _list_replaced() -> dict[str, Any]:
         batches + "write_near_averages": lambda a, b, c, d, e, f, g, h: False,  # noqa: ARG005
         batches + "write_flagged_averages": lambda a, b, c, d, e, f, g, h, i, j: None,  # noqa: ARG005
     }
-    return {place: cuda.jit(device=True, lto=False)(function) for place, function in functions.items()}
+    return {place: cuda.jit(function, device=True, lto=False) for place, function in functions.items()}
 
 
 @contextmanager
 def _without_fusing() -> Iterator[None]:
     """Have what is compiled meanwhile round each product and each sum, as the processor does.
 
-    Optimization at link time would fuse them nevertheless, so functions of the device are made without it.
+    Optimization at link time would fuse them nevertheless, so functions are made without it, and by the form of `jit`
+    that takes the function itself, since the other one does not pass `lto` on.
     """
     nvvm: Any = importlib.import_module("numba.cuda.cudadrv.nvvm")
 
@@ -186,7 +187,7 @@ def _compile_private() -> Any:
         for i in range(thread, len(answers), cuda.gridsize(1)):
             answers[i] = play(derive(root, first + i, coins_of), known, sponge)
 
-    return cuda.jit(lto=False)(play_trials)
+    return cuda.jit(play_trials, lto=False)
 
 
 @functools.cache
@@ -249,4 +250,4 @@ def _compile_mean() -> Any:
         for i in range(thread, len(answers), cuda.gridsize(1)):
             answers[i] = play(derive(root, first + i, records_of), target, value, tolerance, room)
 
-    return cuda.jit(lto=False)(play_trials)
+    return cuda.jit(play_trials, lto=False)
