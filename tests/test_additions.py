@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from vestige import Estimate, Mean, Policy, Private, Stream, Window, open_store, register_policy
+from vestige import Bundle, Estimate, Mean, Policy, Private, Stream, Window, open_store, register_policy
 from vestige.channels import Channel, Reading, Target, find_channel
 from vestige.checks import check_policy
 from vestige.cli.reports import make_report
@@ -90,10 +90,6 @@ class LogMeans(Averages):
 
     def from_averages(self, averages: Floats, centres: Floats | float = 0.0) -> Floats:  # noqa: ARG002
         return averages
-
-    @property
-    def is_shift_free(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +174,24 @@ def test_a_statistic_of_ones_own_runs() -> None:
     window.extend(rows)
     assert window.estimate().log[0] == pytest.approx(np.log(rows[-128:]).mean())
     assert Private(GeometricMean(), bound=3.0, epsilon=1.0, delta=1e-6).labels(("a",)) == ("geometric mean of a",)
+
+
+@pytest.mark.parametrize("kind", ["plain", "alike", "with gaps", "with batches of gaps"])
+def test_a_statistic_of_ones_own_is_not_said_to_be_off(kind: str) -> None:
+    rows = np.full((20_000, 1), 3.0) if kind == "alike" else draw_rows(20_000)
+    if kind == "with gaps":
+        rows[np.random.default_rng(1).random(len(rows)) < 0.2] = np.nan
+    elif kind == "with batches of gaps":
+        rows[np.arange(len(rows)) // 1_500 % 2 == 1] = np.nan
+    policy = GeometricMean() if kind in ("plain", "alike") else Bundle({"a": GeometricMean()})
+    stream: Stream = Stream(policy, retention=512, seed=0)
+    stream.extend(rows)
+    made = stream.estimate()
+    found = made if isinstance(made, GeometricEstimate) else made["a:geometricmean"]  # type: ignore[index]
+    assert (made.notes, found.notes, found.missed) == ((), (), False)
+    logs = np.log(rows[~np.isnan(rows)])
+    assert found.log[0] == pytest.approx(logs.mean(), abs=1e-9)
+    assert found.counted == len(logs)
 
 
 def test_a_statistic_of_ones_own_is_reopened_by_its_name(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ class Mean(Averages):
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the mean, and how far each record is from it; see `Statistic.influence`."""
-        return self.step(None, values, np.ones(len(values)), 1.0), self._atom_moves(values)[1]
+        apart = values - values.mean(axis=0)
+        return self.step(None, values, np.ones(len(values)), 1.0), apart - apart.mean(axis=0)
 
     def find_moves(self, values: Floats, numbers: Floats) -> Floats:
         """Find how far each record is from the mean; see `Statistic.find_moves`."""

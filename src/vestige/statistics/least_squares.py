@@ -66,11 +66,6 @@ class LeastSquares(Averages):
         return self._products.size
 
     @property
-    def is_shift_free(self) -> bool:
-        """Whether the influence of a record does not depend on where zero lies: with an intercept."""
-        return self.intercept
-
-    @property
     def locations(self) -> Ints:
         """Means move with the values, and nothing else; see `Statistic.locations`."""
         return self._products.locations

@@ -46,11 +46,6 @@ class Ratio(Averages):
         """Five numbers."""
         return 5
 
-    @property
-    def is_shift_free(self) -> bool:
-        """Whether it does not matter where zero lies: it does."""
-        return False
-
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the ratio of all records so far; see `Statistic.step`."""
         y, x, parts = values[:, 0], values[:, 1], weights / weights.sum()

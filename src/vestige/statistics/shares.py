@@ -37,11 +37,6 @@ class Shares(Averages):
         """One bin more than there are edges."""
         return len(self.edges) + 1
 
-    @property
-    def is_shift_free(self) -> bool:
-        """Whether it does not matter where zero lies: it does."""
-        return False
-
     def step(self, estimate: Floats | None, values: Floats, weights: Floats, share: float) -> Floats:
         """Compute the shares of all records so far; see `Statistic.step`."""
         return Mean(self.size).step(estimate, self.atoms(values), weights, share)
@@ -76,7 +71,9 @@ class Shares(Averages):
 
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute the shares, and how far each record is from them; see `Statistic.influence`."""
-        return self._atom_moves(values)
+        atoms = self.atoms(values)
+        shares: Floats = atoms.mean(axis=0)
+        return shares, atoms - shares
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
         """Find none: counts are exact; see `Statistic.find_influence_errors`."""

@@ -312,11 +312,6 @@ class Extent:
 class Averages(Statistic):
     """A statistic that follows from plain averages, one for each number: of the values, or of products and powers."""
 
-    @property
-    def is_shift_free(self) -> bool:
-        """Whether the influence of a record does not depend on where zero lies."""
-        return True
-
     @abstractmethod
     def atoms(self, values: Floats) -> Floats:
         """Compute what is averaged of each record.
@@ -349,7 +344,9 @@ class Averages(Statistic):
     def influence(self, values: Floats) -> tuple[Floats, Floats]:
         """Compute what records come to, and how far each of them moves each number; see `Statistic.influence`."""
         numbers = self.step(None, values, np.ones(len(values)), 1.0)
-        averages, moves = self._atom_moves(values)
+        atoms = self.atoms(values)
+        averages = atoms.mean(axis=0)
+        moves = atoms - averages
         return numbers, moves @ differentiate(self.from_averages, averages, moves).T
 
     def find_influence_errors(self, values: Floats, numbers: Floats, moves: Floats) -> tuple[Floats, Floats]:  # noqa: ARG002
@@ -404,12 +401,6 @@ class Averages(Statistic):
         """Compute the norm of the atoms of each record; see `Statistic.norms`."""
         norms: Floats = np.linalg.norm(self.atoms(values), axis=1)
         return norms
-
-    def _atom_moves(self, values: Floats) -> tuple[Floats, Floats]:
-        """The averages of the atoms, and how far each record is from them."""
-        atoms = self.atoms(values - values.mean(axis=0) if self.is_shift_free else values)
-        averages: Floats = atoms.mean(axis=0)
-        return averages, atoms - averages
 
 
 @dataclass(frozen=True, slots=True)
