@@ -34,7 +34,7 @@ _LONG = re.compile(r"-?\d+\.\d{10,}(?:e[-+]?\d+)?|-?\d+(?:\.\d+)?e-\d+")
 _CHOSEN = re.compile(r'(?<="held": )\d+|(?<="oldest_age": )\d+|(?<=Held: ).*')
 _MOST = 2_000
 _MEASURED = re.compile(r'(?<="seconds": )[\d.e-]+| +[\d.]+ [nµm]?s(?= )')
-_SECRET = re.compile(r"\b[0-9a-f]{16,}\b|\b[\w-]{43}\b")
+_SECRET = re.compile(r"\b[0-9a-f]{16,}\b|(?<![\w-])[\w-]{43}(?![\w-])")
 LIMITS = "--time at --max-age 20d --seed 1"
 ROUNDED = {"moments", "ratio", "covariance", "correlation", "regression", "logistic", "metrics"}
 """Statistics in which libraries of linear algebra round as the processor pleases, which decides what is kept."""

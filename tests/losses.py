@@ -81,6 +81,7 @@ CLASSES = {
     "class of 3%": Kind(normal, (-4.2, 1.0, -0.7)),
     "class of 0.3%": Kind(normal, (-6.6, 1.0, -0.7), noted=0.2),
     "sorted by a column": Kind(normal, order=lambda x, _: x[:, 0], noted=0.2),
+    "class of 3%, sorted by a column": Kind(normal, (-4.2, 1.0, -0.7), order=lambda x, _: x[:, 0], noted=0.2),
     "sorted by class": Kind(normal, order=lambda _, y: y, noted=1.0),
     "heavy tail": Kind(heavy),
     "outlier at 100 sd": Kind(outlier),

@@ -8,7 +8,20 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from losses import CLASSES, FUNCTIONS, KINDS, RECORDS, STREAMS, Kind, design, draw, fit, make_policy, measure, poisson
+from losses import (
+    CLASSES,
+    FUNCTIONS,
+    KINDS,
+    RECORDS,
+    STREAMS,
+    Kind,
+    design,
+    draw,
+    fit,
+    make_policy,
+    measure,
+    poisson,
+)
 from vestige import CustomLoss, KeyedStreams, LogisticRegression, MemoryStore, Stream, combine
 from vestige.policies.logistic import DEFAULT_L2
 from vestige.types import Floats
@@ -87,6 +100,35 @@ def test_a_record_that_parameters_follow_does_not_tell_how_the_curvature_of_othe
     stream.extend(rows)
     stated, errors = stream.estimate().standard_error, np.sqrt(fit("huber", rows)[1].diagonal())
     assert stated == pytest.approx(errors, rel=0.15)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_a_rare_class_in_sorted_rows_is_fitted_as_all_data_fit_it(seed: int) -> None:
+    """The curvature of earlier records changes with the parameters where these records lie, not where the last do."""
+    rows, policy = draw("logistic", CLASSES["class of 3%, sorted by a column"], seed), make_policy("logistic", 3)
+    stream = Stream(policy, retention=policy.default_retention // 2, seed=seed)
+    stream.extend(rows)
+    made, (best, covariance) = stream.estimate(), fit("logistic", rows)
+    off = (np.append(made.intercept, made.value) - best) / np.sqrt(covariance.diagonal())
+    assert made.notes == ()
+    assert np.abs(off).max() <= 2.0
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+def test_curvature_is_moved_as_that_of_records_is(classes: int) -> None:
+    """Normal records are as many on both sides of their mean; what is moved nowhere is as it was."""
+    model, rng = LogisticRegression(2, classes=classes).statistic.model, RNG(classes)
+    values = np.column_stack([rng.normal([0.5, -1.0], [0.5, 0.3], (20_000, 2)), np.zeros(20_000)])
+    weights, old = np.full(20_000, 1e-4), rng.normal(size=3 * (classes - 1)) / 2.0
+    bend = model.curvature(old, values, weights)
+    same = model.move_curvature(bend, old, old)
+    assert same == pytest.approx(bend, rel=1e-6, abs=1e-6 * bend.diagonal().max())
+    new = old + rng.normal(size=len(old)) / 2.0
+    moved, wanted = model.move_curvature(bend, old, new), model.curvature(new, values, weights)
+    assert moved is not None
+    lengths = np.sqrt(wanted.diagonal())
+    assert np.abs((moved - wanted) / np.outer(lengths, lengths)).max() <= 0.1
+    assert np.abs((bend - wanted) / np.outer(lengths, lengths)).max() >= 0.2
 
 
 def follow(rng: np.random.Generator, n: int) -> Floats:

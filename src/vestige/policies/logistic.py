@@ -29,6 +29,9 @@ DEFAULT_L2 = 1e-12
 """The default penalty, here and in the adapters: it makes separable classes have a finite answer and nothing more, so
 that the answer is that of all records; 1e-6 would shrink the coefficient of a column of standard deviation 1e-4 to a
 hundredth."""
+_SMALLEST, _LEAST_SHARE = 1e-300, 1e-9
+_MOST_GROWTH = 16.0
+"""Of what one of the records before is taken to say, in one batch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,6 +185,43 @@ class _Logistic(statistics.Model):
                 whole[i * size : (i + 1) * size, j * size : (j + 1) * size] = block
                 whole[j * size : (j + 1) * size, i * size : (i + 1) * size] = block
         return whole
+
+    def move_curvature(self, bend: Floats, old: Floats, new: Floats) -> Floats | None:
+        """The records are taken to be as many on both sides of their mean along each axis of their spread."""
+        dim, rows = self.dim, self.classes - 1
+        one = bend.reshape(rows, dim + 1, rows, dim + 1).trace(axis1=0, axis2=2)
+        whole = float(one[0, 0])
+        if not whole > 0.0:
+            return None
+        middle = one[0, 1:] / whole
+        sizes, axes = np.linalg.eigh(one[1:, 1:] / whole - np.outer(middle, middle))
+        apart = (axes * np.sqrt(dim * np.maximum(sizes, 0.0))).T
+        points = np.zeros((2 * dim, dim + 1))
+        points[:, :dim] = np.concatenate([middle + apart, middle - apart])
+        before, after = self._weigh(old, points), self._weigh(new, points)
+        weights = whole / (2 * dim) / np.maximum(before, _SMALLEST)
+        grown = after / np.maximum(before, _SMALLEST)
+        less = np.clip(grown, 1.0 / _MOST_GROWTH, _MOST_GROWTH) / np.maximum(grown, _SMALLEST)
+        moved = self.curvature(new, points, weights * less)
+        if self.classes == 2:
+            return moved
+        # of several classes, points do not make the whole curvature, which is turned as theirs is
+        small = np.diag(bend.diagonal()) * _LEAST_SHARE
+        roots = [np.linalg.cholesky(part + small) for part in (self.curvature(old, points, weights), moved)]
+        turn = np.linalg.solve(roots[0].T, roots[1].T).T
+        turned: Floats = turn @ bend @ turn.T
+        return turned
+
+    def _weigh(self, parameters: Floats, values: Floats) -> Floats:
+        """How much a record says: the variance of what its class is believed to be; shape (n,)."""
+        scores = self._score(parameters, values)
+        if self.classes == 2:
+            small = np.exp(-np.abs(scores[:, 0]))
+            said: Floats = small / (1.0 + small) ** 2
+            return said
+        chances, contrasts = _softmax(scores @ self.contrasts.T), self.contrasts
+        left: Floats = chances @ (contrasts**2).sum(axis=1) - ((chances @ contrasts) ** 2).sum(axis=1)
+        return left
 
     def find_shift(self, by: Floats) -> Floats:
         """Each intercept rises by what its coefficients say of the shift."""

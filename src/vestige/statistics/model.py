@@ -83,6 +83,19 @@ class Model(ABC):
             the matrix; shape (size, size).
         """
 
+    def move_curvature(self, bend: Floats, old: Floats, new: Floats) -> Floats | None:  # noqa: ARG002
+        """Compute the curvature of records at other parameters, as far as it tells where the records lie.
+
+        Args:
+            bend: the curvature of the sum of their losses; shape (size, size).
+            old: where it is that; shape (size,).
+            new: the other parameters; shape (size,).
+
+        Returns:
+            the curvature there, shape (size, size); None if it cannot be told, as of a loss that is not known.
+        """
+        return None
+
     def find_shift(self, by: Floats) -> Floats:  # noqa: ARG002
         """Find the matrix that turns parameters for records into those for the same records less a shift.
 

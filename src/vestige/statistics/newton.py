@@ -5,10 +5,11 @@ taken to be the parabola about the parameters so far whose curvature is that of 
 and of the loss of the batch is minimised, and the curvature of the batch is added. Three additions:
 
 - A batch may say little in a direction, so before a parameter moves it has the curvature of one typical record.
-- As parameters move, curvature changes: that of the records before is scaled as that of the batch changes, half of it
-  where the loss is added up between the two. A record draws parameters to where it fits, and where curvature depends on
-  how well it fits, as that of a robust loss does, this tells nothing of other records: so each record counts as far as
-  the others move the parameters.
+- As parameters move, the curvature of the records before changes, half of it where the loss is added up between the
+  two. A model that can tell from curvature where records lie says how (`Model.move_curvature`): where they are sorted,
+  that of the batch changes otherwise. Else it is scaled as that of the batch changes. A record draws parameters to
+  where it fits, and where curvature depends on how well it fits, as that of a robust loss does, this tells nothing of
+  other records: so each record counts as far as the others move the parameters.
 - Each batch tests what was believed before it: its gradient there, in units of its own error and that of the
   parameters. It also tells how far a parabola is from a loss like its own between the two minima, as where the first
   records can be separated and later ones not: then the loss of those that are gone is not known.
@@ -111,9 +112,7 @@ class Batch:
         for k in range(_RESCALINGS + 1):
             at = self._search(at, self.old, held)
             after = self.find_bend(at)
-            change = self._find_change(after, 0.0 if self.model.is_likelihood else self._find_pulled(at, after + held))
-            roots = np.sqrt((1.0 + change) / 2.0 if k < _RESCALINGS else change)
-            held = self.held * np.outer(roots, roots)
+            held = self._move(at, after, held, 0.5 if k < _RESCALINGS else 1.0)
         return at, held + after
 
     def find_misfit(self, at: Floats, bend: Floats) -> float:
@@ -195,6 +194,18 @@ class Batch:
         after, before = (self.model.curvature(place, self.values, own) for place in (at, self.old))
         pulled: Floats = self.total * (after - before).diagonal()
         return pulled
+
+    def _move(self, at: Floats, after: Floats, held: Floats, share: float) -> Floats:
+        """The curvature of the records before, and of the one more, a share of the way from where it was to here."""
+        assert self.past is not None  # noqa: S101  # its caller knows
+        moved = self.model.move_curvature(self.past.bend, self.old, at)
+        if moved is not None:
+            there: Floats = self.held + share * (moved - self.past.bend)
+            return there
+        change = self._find_change(after, 0.0 if self.model.is_likelihood else self._find_pulled(at, after + held))
+        roots = np.sqrt(1.0 + share * (change - 1.0))
+        made: Floats = self.held * np.outer(roots, roots)
+        return made
 
     def _find_change(self, after: Floats, pulled: Floats | float = 0.0) -> Floats:
         """How the curvature of the batch changes in each direction, without some of it, up to a limit."""
