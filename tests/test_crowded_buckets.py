@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import zlib
 from contextlib import closing
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -16,10 +17,12 @@ from vestige import KeyedStreams, Mean, Stream, open_store
 from vestige.cli import command
 from vestige.errors import StoreError
 from vestige.store import SqliteStore, State, open_reader
-from vestige.store.bucket import MOST_STREAMS, count_buckets, find_bucket, find_weight
+from vestige.store.bucket import count_buckets, count_places, find_bucket, find_weight
 
 OVERLONG = "row 1 of the table buckets was written with a key of 65,536 bytes or more"
 DAMAGED = "row 1 of the table buckets is damaged"
+PLACES = 3 * 32_768 // (96 + 4 * 64) + 32
+"""Streams of a retention of 64 that a bucket takes."""
 
 
 def open_shops(store: SqliteStore) -> KeyedStreams:
@@ -103,35 +106,36 @@ def crowd(count: int) -> list[str]:
 
 
 def test_keys_that_are_chosen_to_lie_in_one_bucket_are_refused_at_last(tmp_path: Path) -> None:
-    path, chosen = tmp_path / "s.db", crowd(MOST_STREAMS + 40)
+    path, chosen = tmp_path / "s.db", crowd(PLACES + 40)
     with SqliteStore(path) as store:
         shops = open_shops(store)
-        first = shops.take(chosen[:900], [1.0] * 900)
+        first = shops.take(chosen[:200], [1.0] * 200)
         shops.flush()
-        assert first.taken == 900
-        rest = shops.take([*chosen[900:], "DE", "FR"], [1.0] * (len(chosen) - 898))
+        assert first.taken == 200
+        rest = shops.take([*chosen[200:], "FR", "IT"], [1.0] * (len(chosen) - 198))
         shops.flush()
-        assert list(rest.troubles) == chosen[MOST_STREAMS:]
-        assert rest.taken == MOST_STREAMS - 900 + 2
-        assert all("its bucket has 1,024 streams" in str(trouble.problem) for trouble in rest.troubles.values())
-        assert len(shops) == MOST_STREAMS + 2
-        assert shops.take([*chosen, "DE"], [1.0] * (len(chosen) + 1)).taken == MOST_STREAMS + 1
+        assert list(rest.troubles) == chosen[PLACES:]
+        assert rest.taken == PLACES - 200 + 2
+        assert all("its bucket has 311 streams" in str(trouble.problem) for trouble in rest.troubles.values())
+        assert len(shops) == PLACES + 2
+        assert shops.take([*chosen, "FR"], [1.0] * (len(chosen) + 1)).taken == PLACES + 1
         shops.flush()
         assert store.verify() == ()
-        assert store.count() == MOST_STREAMS + 2
+        assert store.count() == PLACES + 2
     with SqliteStore(path) as store:
-        with pytest.raises(StoreError, match="its bucket has 1,024 streams"):
+        with pytest.raises(StoreError, match="its bucket has 311 streams"):
             store.stream(chosen[-1]).write(shops.terms, State.empty(1))
-        assert store.count() == MOST_STREAMS + 2
+        assert store.count() == PLACES + 2
 
 
 def test_a_crowded_bucket_of_an_earlier_version_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vestige.keyed.directory.MOST_STREAMS", 10**9)
-    chosen = crowd(MOST_STREAMS + 1)
+    chosen = crowd(PLACES + 1)
     with SqliteStore(tmp_path / "s.db") as store:
-        open_shops(store).extend(chosen, [1.0] * len(chosen))
+        with monkeypatch.context() as patch:
+            patch.setattr("vestige.keyed.storage.count_places", lambda _: 10**9)
+            open_shops(store).extend(chosen, [1.0] * len(chosen))
         (found,) = store.verify()
-        assert "has 1,025 streams, where 1,024 are the most" in found
+        assert "has 312 streams of the same terms, where 311 are the most" in found
 
 
 def test_keys_of_one_call_that_lie_in_one_bucket_are_counted_together(tmp_path: Path) -> None:
@@ -141,6 +145,35 @@ def test_keys_of_one_call_that_lie_in_one_bucket_are_counted_together(tmp_path: 
         many = [f"m{i}" for i in range(5_000)]
         taken = shops.take([*many, *crowd(1_100)], [1.0] * 6_100)
         assert set(taken.troubles) <= set(crowd(1_100))
-        assert 76 <= len(taken.troubles) < 300
+        assert 1_100 - PLACES <= len(taken.troubles) < 1_100 - PLACES + 150
         shops.flush()
         assert store.verify() == ()
+
+
+def test_a_bucket_takes_fewer_of_streams_that_take_more_room(tmp_path: Path) -> None:
+    """A commit of one stream writes its bucket: a thousand states of 160 kB each took seconds."""
+    with open_store(tmp_path / "s.db") as store:
+        vast = KeyedStreams(Mean(), retention=40_000, seed=1, store=store.family())
+        weight = find_weight(vast.terms)
+        assert count_places(weight) == 32
+        found = (key for i in range(2**30) if not zlib.crc32((key := f"k{i}").encode()) & 1_023)
+        taken = vast.take(list(islice(found, 50)), [1.0] * 50)
+        assert taken.taken == 32
+        assert all("its bucket has 32 streams" in str(trouble.problem) for trouble in taken.troubles.values())
+        vast.flush()
+        other = KeyedStreams(Mean(2), retention=96, seed=1, store=store.family())  # which has places of its own
+        assert other.take([f"m{i}" for i in range(300)], np.ones((300, 2))).taken == 300
+        other.flush()
+        assert store.verify() == ()
+
+
+def test_a_limit_alone_makes_no_store_large(tmp_path: Path) -> None:
+    """A stream with a retention of 100 million made 16,384 buckets, and each further one doubled them or wrote more."""
+    path = tmp_path / "s.db"
+    with SqliteStore(path) as store:
+        terms = replace(open_shops(store).terms, capacity=10**8)
+        for name in "abc":
+            store.stream(name).write(terms, State.empty(1))
+        assert store._tables.about.buckets == 16
+        assert store.verify() == ()
+    assert path.stat().st_size < 100_000

@@ -40,7 +40,7 @@ def test_there_are_as_many_buckets_as_the_limits_need(weight: int) -> None:
 
 def test_the_weight_follows_from_the_terms() -> None:
     assert find_weight(Terms({}, columns=3, capacity=100)) == 96 + 4 * 300
-    assert find_weight(Terms({}, columns=10**6, capacity=10**9)) == 2**40
+    assert find_weight(Terms({}, columns=10**6, capacity=10**9)) == 4 * 32_768
 
 
 @given(st.binary(), st.integers(0, 20))

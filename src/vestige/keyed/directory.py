@@ -12,7 +12,7 @@ import numpy as np
 from vestige.keyed import entry_kernels as kernels
 from vestige.keyed.names import KeyNames
 from vestige.keyed.shard import enlarge
-from vestige.store.bucket import MOST_STREAMS, find_bucket
+from vestige.store.bucket import find_bucket
 from vestige.types import Ints
 
 
@@ -55,12 +55,13 @@ class Directory:
         """
         return self._count >= self._names.count
 
-    def find_crowded(self, first: int, buckets: int) -> Ints:
+    def find_crowded(self, first: int, buckets: int, places: int) -> Ints:
         """Find the new streams for which their buckets have no place.
 
         Args:
             first: number of the first new stream.
             buckets: number of buckets once they are written.
+            places: number of streams that a bucket takes.
 
         Returns:
             Their numbers: in each bucket, those that came last.
@@ -74,12 +75,12 @@ class Directory:
         counts = np.empty(len(touched), np.int64)
         kernels.count_members(self._heads, self._links, touched, counts)
         known[touched] += counts
-        if not (known[now] + np.bincount(later)[later] > MOST_STREAMS).any():
+        if not (known[now] + np.bincount(later)[later] > places).any():
             return np.empty(0, np.int64)
         order = np.argsort(later, kind="stable")
         starts = np.flatnonzero(np.diff(later[order], prepend=-1))
         rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order)))
-        return np.sort(numbers[order][known[now][order] + rank >= MOST_STREAMS])
+        return np.sort(numbers[order][known[now][order] + rank >= places])
 
     def find_buckets(self, numbers: Ints) -> Ints:
         """Find the buckets of streams.

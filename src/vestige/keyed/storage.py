@@ -38,7 +38,15 @@ from vestige.keyed.shard import Shard
 from vestige.keyed.shards import Shards
 from vestige.keyed.workers import run_tasks
 from vestige.store import FamilyPlace, Position, State, Terms
-from vestige.store.bucket import CROWDED, Summary, check_lengths, count_buckets, find_bucket, find_weight
+from vestige.store.bucket import (
+    Summary,
+    check_lengths,
+    count_buckets,
+    count_places,
+    explain_crowd,
+    find_bucket,
+    find_weight,
+)
 from vestige.store.buckets import Bucket, BucketRow
 from vestige.store.entry import CHECKSUM, is_sound, pack_entry, read_header, read_sources, unpack_entry
 from vestige.store.layout import DamagedError
@@ -292,11 +300,15 @@ class FamilyStorage:
         with self._store._use() as tables:
             self._resize(tables.about.buckets)  # another process may have changed it
             self._block_conflicts(np.arange(first, self._names.count))
-            more = find_weight(self.terms) * directory.count_new()
-            wanted = max(tables.about.buckets, count_buckets(tables.about.weight + more))
-        for number in directory.find_crowded(first, wanted).tolist():
+            about = tables.about
+        weight, new = find_weight(self.terms), directory.count_new()
+        places, crowded, wanted = count_places(weight), np.empty(0, np.int64), 0
+        while wanted != (buckets := max(about.buckets, count_buckets(about.weight + weight * (new - len(crowded))))):
+            wanted = buckets  # fewer, since those that are left out need none
+            crowded = directory.find_crowded(first, wanted, places)
+        for number in crowded.tolist():
             directory.ignore(number)
-            self._shards.block(number, StoreError(f"stream {self._names[number]!r}: {CROWDED}"))
+            self._shards.block(number, StoreError(f"stream {self._names[number]!r}: {explain_crowd(places)}"))
 
     def _resize(self, buckets: int) -> None:
         """Note another number of buckets; a damaged one keeps others from the names of its streams."""

@@ -29,15 +29,10 @@ HEAD = 484
 """Bytes of a head."""
 BUCKET = 32768
 """Weight of the streams for which there is one bucket."""
-MOST_STREAMS = 1024
-"""Streams that a bucket may have before it takes no new one: three times as many as any has by chance."""
-CROWDED = (
-    f"its bucket has {MOST_STREAMS:,} streams, which names do not come to by chance, and each commit of one of them "
-    "writes all; use another name"
-)
 _STREAM, _NUMBER = 96, 4
 """Weight of a stream, and of each number that it may hold."""
-_HEAVIEST = 2**40
+_HEAVIEST = 4 * BUCKET  # a stream lies alone in most of them; more would be empty, and limits alone make a store large
+_TIMES, _MORE = 3, 32
 _LONGEST_ENTRY = 10**9  # what SQLite takes; the format has room for four times that
 _HEAD = struct.Struct("<IQqqqQII")
 _CHECKSUM = struct.Struct("<I")
@@ -166,7 +161,7 @@ def find_weight(terms: Terms) -> int:
         terms: its terms.
 
     Returns:
-        A function of its limits, at most 2**40.
+        A function of its limits, at most that of four buckets.
 
     Example:
         >>> find_weight(Terms({}, columns=1, capacity=96))
@@ -189,6 +184,37 @@ def count_buckets(weight: int) -> int:
         (1, 1, 2, 16384)
     """
     return 1 << max(-(-weight // BUCKET) - 1, 0).bit_length()
+
+
+def count_places(weight: int) -> int:
+    """Count the streams of the same terms that a bucket takes before it takes no new one.
+
+    Args:
+        weight: the weight of each.
+
+    Returns:
+        Three times as many as lie in a bucket on average, and 32: more than names come to by chance.
+
+    Example:
+        >>> count_places(480), count_places(100_000)
+        (236, 32)
+    """
+    return _TIMES * BUCKET // weight + _MORE
+
+
+def explain_crowd(places: int) -> str:
+    """Explain why a bucket takes no new stream.
+
+    Args:
+        places: what `count_places` returned.
+
+    Returns:
+        What is wrong with the name of the stream, and the remedy.
+    """
+    return (
+        f"its bucket has {places:,} streams of these terms, which names do not come to by chance, and each commit of "
+        "one of them writes all; use another name"
+    )
 
 
 def check_lengths(lengths: Ints) -> Ints:

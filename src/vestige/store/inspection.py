@@ -7,13 +7,14 @@ streams, and padding that is not zero; held by tests/store/test_inspection.py an
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 
 from vestige.errors import StoreError
-from vestige.store.bucket import MOST_STREAMS, Summary, find_bucket, find_weight
+from vestige.store.bucket import Summary, count_places, find_bucket, find_weight
 from vestige.store.buckets import BROKEN, Bucket
 from vestige.store.definition_rows import read_definitions
 from vestige.store.entry import (
@@ -33,7 +34,7 @@ from vestige.store.keys import PSEUDONYM
 from vestige.store.layout import DamagedError
 from vestige.store.overdue import find_overdue, find_overdue_receipts
 from vestige.store.subject_index import PAIR, find_prefixes, make_pairs
-from vestige.store.tables import Tables
+from vestige.store.tables import Tables, count_terms
 from vestige.store.terms import Terms
 from vestige.store.text import decode_text
 from vestige.times import TICK, to_ticks
@@ -119,11 +120,7 @@ class _Streams:
             yield f"{place} is not zero behind its streams"
         if found.names != sorted({*found.names}) or sum(map(len, found.entries)) != head.length:
             yield f"{place} is not in order"
-        if len(found.names) > MOST_STREAMS:
-            yield (
-                f"{place} has {len(found.names):,} streams, where {MOST_STREAMS:,} are the most: whatever changes in "
-                "one of them writes all of them; remove those whose keys were chosen to lie there"
-            )
+        yield from self._find_crowds(found, place)
         for name, entry in found:
             if find_bucket(name, self.tables.about.buckets) != bucket:
                 yield f"{place} has a stream that belongs elsewhere"
@@ -137,6 +134,16 @@ class _Streams:
         self.pairs += _to_keys(*make_pairs(prefixes, bucket))
         if bucket not in self.damaged and Summary.join(parts) != head:
             yield f"{place} has a head that does not say what its streams say"
+
+    def _find_crowds(self, found: Bucket, place: str) -> Iterator[str]:
+        """Where a bucket has more streams of the same terms than it would take."""
+        for number, count in count_terms(found).items():
+            with suppress(*BROKEN):
+                if count > (places := count_places(find_weight(self.tables.families.terms(number)))):
+                    yield (
+                        f"{place} has {count:,} streams of the same terms, where {places:,} are the most: whatever "
+                        "changes in one of them writes all of them; remove those whose keys were chosen to lie there"
+                    )
 
     def _inspect_stream(self, encoded: bytes, entry: bytes) -> Iterator[str]:
         """What is wrong with a stream: damage, and what is overdue."""

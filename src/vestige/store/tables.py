@@ -10,6 +10,7 @@ tests/store/test_tables.py.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vestige.errors import StoreError
-from vestige.store.bucket import CROWDED, MOST_STREAMS, Summary, count_buckets, find_bucket, find_weight, unpack_names
+from vestige.store.bucket import (
+    Summary,
+    count_buckets,
+    count_places,
+    explain_crowd,
+    find_bucket,
+    find_weight,
+    unpack_names,
+)
 from vestige.store.buckets import BROKEN, Bucket, BucketRow, Buckets
 from vestige.store.entry import (
     CHECKSUM,
@@ -160,7 +169,7 @@ class Tables:
                     with self.rows.report_damage(name):
                         number, own = self.add_family(terms), {}
                         bucket = self.buckets.read(find_bucket(encoded, self.about.buckets))
-                    self._check_place(name, bucket)
+                    self._check_place(name, bucket, number, find_weight(terms))
                     self.add_streams(1, find_weight(terms))
                 else:
                     with self.rows.report_damage(name):
@@ -181,10 +190,11 @@ class Tables:
             self.about = about
             raise
 
-    def _check_place(self, name: str, bucket: Bucket) -> None:
-        """Check that there is a place for one more stream."""
-        if len(bucket.names) >= MOST_STREAMS:
-            raise StoreError(f"{self.rows.where}, stream {name!r}: {CROWDED}")
+    def _check_place(self, name: str, bucket: Bucket, number: int, weight: int) -> None:
+        """Check that there is a place for one more stream of these terms."""
+        places = count_places(weight)
+        if len(bucket.names) >= places and count_terms(bucket)[number] >= places:
+            raise StoreError(f"{self.rows.where}, stream {name!r}: {explain_crowd(places)}")
 
     def _write_entry(self, bucket: Bucket, name: bytes, entry: bytes | None) -> None:
         """Replace the entry of a stream, or remove it, with what the indexes say of it."""
@@ -460,6 +470,11 @@ class Tables:
             pairs = self._collect_pairs()
             self.index.replace(pairs if known is None else join_pairs([pairs, known]))
         self.epoch += 1
+
+
+def count_terms(bucket: Bucket) -> Counter[int]:
+    """Count the streams of a bucket by the number of their terms; damaged ones are left out."""
+    return Counter(read_header(entry).terms for name, entry in bucket if is_sound(entry, name))
 
 
 def _get_sound(bucket: Bucket, name: bytes) -> bytes | None:
