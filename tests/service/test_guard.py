@@ -139,6 +139,19 @@ def test_a_member_that_is_there_twice_is_refused(client: Client, path: str, cont
     assert answer.status_code == 422
 
 
+def test_numbers_that_would_take_long_are_refused_before_they_are_read(client: Client) -> None:
+    """A megabyte of numbers of 4,000 digits kept everybody waiting for a quarter of a second, and then for as long."""
+    for path in ("/v1/removals", "/v1/streams"):
+        answer = client.post(
+            path, content=b'{"subjects": [-%s]}' % (b"9" * 400), headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, "more than 400 digits" in answer.text) == (422, True)
+        answer = client.post(
+            path, content=b'{"subjects": [%s]}' % (b"9" * 400), headers={"Content-Type": "application/json"}
+        )
+        assert (answer.status_code, "more than 400 digits" in answer.text) == (422, False)
+
+
 def test_rows_of_lines_have_each_column_once(client: Client) -> None:
     headers = {"Idempotency-Key": "a", "Content-Type": "application/x-ndjson"}
     answer = client.post("/v1/streams/visits/rows", content='{"spent": 1, "spent": 5}', headers=headers)

@@ -38,6 +38,8 @@ BODIES = 256 << 20
 """Bytes of all bodies that are held at the same time; more are refused for a while."""
 BODY_SECONDS = 30.0
 """Seconds in which a body has to arrive."""
+DIGITS = 400
+"""Digits of the longest whole number in a body without rows; the time that one takes grows with their square."""
 PUBLIC = frozenset({"/", "/health", "/ready", "/docs", "/openapi.json"})
 """Paths that need no token, besides the files of the page."""
 STATIC = "/static/"
@@ -175,7 +177,7 @@ class _Body:
             ) from None
         content = b"".join(parts)
         if not has_rows:
-            _check_members(content)
+            _check_json(content)
         self._message = {"type": "http.request", "body": content, "more_body": False}
 
     def _hold(self, size: int, limit: int) -> None:
@@ -195,10 +197,13 @@ class _Body:
         return await self._receive() if message is None else message
 
 
-def _check_members(content: bytes) -> None:
-    """Refuse JSON in which an object has a member twice, of which the last would count; what is not JSON passes."""
+def _check_json(content: bytes) -> None:
+    """Refuse JSON in which an object has a member twice, of which the last would count, or whose numbers take long.
+
+    What is not JSON passes.
+    """
     try:
-        json.loads(content or b"0", object_pairs_hook=_make_object)
+        json.loads(content or b"0", object_pairs_hook=_make_object, parse_int=_read_number)
     except (ValueError, RecursionError):
         return
 
@@ -208,6 +213,12 @@ def _make_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(made) < len(pairs):
         raise RefusalError(422, "an object of the body has a member twice; give each once; nothing was done")
     return made
+
+
+def _read_number(text: str) -> int:
+    if len(text) > DIGITS:
+        raise RefusalError(422, f"a number of the body has more than {DIGITS} digits; send a smaller one")
+    return int(text)
 
 
 def _refuse_length(limit: int) -> RefusalError:
