@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import select
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from served import serve_here
 from vestige.service import engine, guard
 from vestige.service.routes import streams
 from vestige.store import listener
+from vestige.store.tokens import SERVICE, create_token
 
 CANARY = "canary-7391"
 VISITS = {"name": "visits", "columns": ["spent"], "retention": 96}
@@ -72,10 +76,37 @@ def test_bodies_that_are_held_together_have_a_limit(client: Client, monkeypatch:
     monkeypatch.setattr(guard, "BODIES", 10)
     answer = client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers={"Idempotency-Key": "a"})
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-    monkeypatch.setattr(guard, "BODIES", 1_000)
+    monkeypatch.setattr(guard, "BODIES", 2_000)
     for i in range(100):
         answer = client.post("/v1/streams/visits/rows", json=[{"spent": 1}], headers={"Idempotency-Key": f"b{i}"})
         assert answer.status_code == 200
+
+
+def test_one_token_holds_half_of_the_room_for_bodies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sends bodies and does not end them leaves room for those of others."""
+    monkeypatch.setattr(guard, "BODIES", 100_000)
+    path = tmp_path / "tokens"
+    slow, other = create_token(path, "slow", "ingest", kind=SERVICE), create_token(path, "other", "admin", kind=SERVICE)
+    with serve_here("memory:", tokens=path) as client, ExitStack() as peers:
+        client.headers["Authorization"] = f"Bearer {other}"
+        assert client.post("/v1/streams", json=VISITS).status_code == 201
+        address = (client.base_url.host, client.base_url.port or 0)
+        sent = [peers.enter_context(socket.create_connection(address, timeout=10)) for _ in range(2)]
+        for peer in sent:
+            peer.sendall(make_head(45_000, f"Authorization: Bearer {slow}\r\n") + b" " * 40_000)
+        refused, _, _ = select.select(sent, [], [], 10)
+        assert refused
+        assert all(b" 429 " in peer.recv(65_536) for peer in refused)
+        rows = [{"spent": 1}] * 2_000
+        answer = client.post("/v1/streams/visits/rows", json=rows, headers={"Idempotency-Key": "a"})
+        assert answer.status_code == 200
+
+
+def test_a_path_without_a_token_waits_for_no_body(client: Client) -> None:
+    """Bodies that are not wanted took up the room of those that are, whoever sent them."""
+    for path in ("/health", "/", "/static/app.js"):
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Length: 9\r\n\r\n"
+        assert b" 405 " in talk(client, head.encode())
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -35,7 +36,7 @@ BODY = 8 << 20
 SMALL_BODY = 1 << 20
 """Bytes of the longest other body."""
 BODIES = 256 << 20
-"""Bytes of all bodies that are held at the same time; more are refused for a while."""
+"""Bytes of all bodies that are held at the same time; more are refused for a while, and of one token half as many."""
 BODY_SECONDS = 30.0
 """Seconds in which a body has to arrive."""
 DIGITS = 400
@@ -82,7 +83,7 @@ class Guard:
         observe: Callable[[Scope, int, float], None],
     ) -> None:
         self._app, self._access, self._hosts = app, access, allowed_hosts
-        self._rates, self._observe, self._held = rates, observe, 0
+        self._rates, self._observe, self._held = rates, observe, Counter[str]()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -133,24 +134,28 @@ class Guard:
             scope[HELD] = self._access.find(headers)
             self._rates.count(scope[HELD].label)
 
-    def hold(self, size: int) -> None:
-        """Note that so many bytes more are held, or less."""
-        if size > 0 and self._held + size > BODIES:
-            raise RefusalError(429, f"bodies of {BODIES:,} bytes are waiting; send this one again later")
-        self._held += size
+    def hold(self, label: str, size: int) -> None:
+        """Note that so many bytes more of a token are held, or less."""
+        for limit, held in (BODIES, self._held.total()), (BODIES // 2, self._held[label]):
+            if size > 0 and held + size > limit:
+                raise RefusalError(429, f"bodies of {limit:,} bytes are waiting; send this one again later")
+        self._held[label] += size
+        if not self._held[label]:
+            del self._held[label]
 
 
 class _Body:
     """The body of one request, which is handed on once it is there."""
 
     def __init__(self, guard: Guard, receive: Receive) -> None:
-        self._guard, self._receive, self._size = guard, receive, 0
+        self._guard, self._receive, self._size, self._label = guard, receive, 0, ""
         self._message: Message | None = None
 
     async def arrive(self, scope: Scope) -> None:
-        """Wait for the body, if it is not too long."""
-        if scope["method"] not in _WITH_BODY:
+        """Wait for the body, if it is not too long, and the path takes one: public ones do not."""
+        if scope["method"] not in _WITH_BODY or HELD not in scope:
             return
+        self._label = scope[HELD].label
         headers, has_rows = Headers(scope=scope), scope["path"].endswith("/rows")
         if headers.get("content-encoding", "").strip().lower() not in _AS_IT_IS:
             raise RefusalError(
@@ -183,12 +188,12 @@ class _Body:
     def _hold(self, size: int, limit: int) -> None:
         if self._size + size > limit:
             raise _refuse_length(limit)
-        self._guard.hold(size)
+        self._guard.hold(self._label, size)
         self._size += size
 
     def release(self) -> None:
         """Note that the body is held no more."""
-        self._guard.hold(-self._size)
+        self._guard.hold(self._label, -self._size)
         self._size = 0
 
     async def receive(self) -> Message:
