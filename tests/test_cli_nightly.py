@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -116,13 +117,44 @@ def test_a_line_covers_what_arrives_until_the_end_of_its_night_and_nothing_later
     assert list(list_receipts()) == ["T-1", "T-2", "T-3"]
 
 
-def test_a_request_of_a_first_night_without_rows_has_its_receipt(folder: Path) -> None:  # noqa: ARG001
+def test_a_request_of_a_first_night_without_rows_has_its_receipt_and_covers_the_first_rows(folder: Path) -> None:  # noqa: ARG001
     export(1, "email,paid")
     ask("1 T-1")
-    result = call("nightly")
-    assert result.exit_code == 2
-    assert result.stdout.endswith("1 of 7 parts failed: rows.\n")
+    for _ in range(2):
+        result = call("nightly")
+        assert result.exit_code == 2
+        assert result.stdout.endswith("1 of 7 parts failed: rows.\n")
+        assert list(list_receipts()) == ["T-1"]
+    export(1)
+    assert call("nightly").exit_code == 0
+    assert count_leaving(1) == (10, 0)
+    export(2)
+    assert read_results(call("nightly"))["requests"] == "0 carried out, 1 on earlier nights"
+    assert count_leaving(1) == (10, 10)
     assert list(list_receipts()) == ["T-1"]
+
+
+def test_after_a_restore_a_line_covers_the_rows_that_are_read_again(folder: Path) -> None:
+    ask("2 T-0")
+    assert call("nightly").exit_code == 0
+    shutil.copy(folder / "visits.db", folder / "backup")
+    export(2)
+    ask("2 T-0", "1 T-1")
+    assert call("nightly").exit_code == 0
+    assert count_leaving(1) == (20, 0)
+    shutil.copy(folder / "backup", folder / "visits.db")
+    for _ in range(2):
+        refused = call("nightly")
+        assert refused.exit_code == 2
+        assert refused.stdout.endswith("2 of 7 parts failed: rows, verify.\n")
+        assert count_leaving(1) == (10, 0)
+    assert call("accept", "visits.db").exit_code == 0
+    assert call("nightly").exit_code == 0
+    assert count_leaving(1) == (20, 0), "the rows that the store had forgotten too"
+    export(3)
+    assert read_results(call("nightly"))["requests"] == "0 carried out, 2 on earlier nights"
+    assert count_leaving(1) == (20, 10)
+    assert list(list_receipts()) == ["T-0", "T-1"]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # nothing of the other threads is used

@@ -38,7 +38,8 @@ def accept(store: StoreOptions) -> None:
 
     Until then, vestige run takes no rows, and vestige verify reports it; vestige sweep and vestige forget work. The
     note beside the key, which tells, goes on from the present state. Requests that STORE does not know any more are
-    named once more: file them again, before or after.
+    named once more. The next vestige run reads again what STORE does not know: file what was requested since the
+    backup again after it, even if you did so before; vestige nightly does that for its list.
     """
     with announce_if_slow(f"Opening {store} ..."), store.open() as opened:
         put_back = opened.find_rollback()
@@ -49,4 +50,7 @@ def accept(store: StoreOptions) -> None:
     if put_back.missing:
         named = ", ".join(reference or "one without a reference" for reference in put_back.missing)
         say(f"{store}: does not know {format_count(len(put_back.missing), 'request')} any more: {named}.")
-    say(f"{store}: is accepted as it is.")
+    say(
+        f"{store}: is accepted as it is. The next vestige run may read rows again of people who have asked since the "
+        "backup: file these requests again after it; vestige nightly does that for its list."
+    )

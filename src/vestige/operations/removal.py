@@ -222,7 +222,9 @@ def forget_lines(
     A line is carried out by two calls, before and after the rows of a night are read, and covers what has arrived up
     to the second one. Its receipt has its mark as id after the first call, and a hash of that after the second: by
     these it is known again, as long as the receipt is kept. If a process ended between the two, the next night takes
-    the place of that one. A stream that could not be asked is asked by later calls, and no other with it.
+    the place of that one; and so it does if no row has arrived yet, or if the store was put back from a backup and is
+    not accepted, since rows that had arrived will be read again. A stream that could not be asked is asked by later
+    calls, and no other with it.
 
     Args:
         store: the store.
@@ -238,6 +240,7 @@ def forget_lines(
     Raises:
         StoreError: the store cannot be read or written.
     """
+    is_last = is_last and count_arrived(store)[0] > 0 and store.find_rollback() is None
     known = {entry.receipt.id: entry for entry in store.read_ledger().entries.values()}
     groups: dict[tuple[str, ...], list[int]] = {}
     for mark, place in {mark: place for place, mark in reversed(list(enumerate(marks)))}.items():  # equal lines are one

@@ -49,7 +49,8 @@ class Rollback:
         parts += [f"{unnamed:,} without a reference"] if unnamed else []
         again = (
             f"requests that must be filed again: {' and '.join(parts)}; give each person, a tab and the reference on a "
-            f"line of a file to vestige forget {self.where} --subjects-from FILE --with-references; "
+            f"line of a file to vestige forget {self.where} --subjects-from FILE --with-references, and again after "
+            "the next vestige run, which may read their rows again; "
             if parts
             else "no request is missing; "
         )
