@@ -245,7 +245,7 @@ def test_streams_that_were_read_one_by_one_go_on_together() -> None:
         ingest.run()
         assert ingest.taken == taken
         assert {key: streams.clock(key).t for key in streams} == {"a": 4, "b": 4 + 1, "c": 3 + 1, "d": 1}
-        held, _, _, _, owners = streams.find_records(streams.positions.shared["rows:"].slot)
+        held, _, _, _, _, owners = streams.find_records(streams.positions.shared["rows:"].slot)
         keys = {int(number): key for key, number in zip("abcd", streams.find_numbers([*"abcd"]), strict=True)}
         assert sorted((int(row), keys[int(n)]) for row, n in zip(held, owners, strict=True)) == [
             (row, key) for row, (key, _) in enumerate(rows, 1)

@@ -234,7 +234,7 @@ def test_a_row_that_was_dropped_is_to_be_put_back(tmp_path: Path) -> None:
     path.write_text("at,shop,v\n" + "".join(rows[:3] + rows[4:]))
     result = vestige(*by_shop(path, store, "--if-replaced", "continue"))
     assert result.exit_code == 2
-    assert "if a row was dropped or moved, put it back" in result.stderr
+    assert "if a row was dropped or moved, put it back; if one was edited, restore it" in result.stderr
 
 
 def test_trouble_where_nothing_can_be_taken_again(tmp_path: Path) -> None:

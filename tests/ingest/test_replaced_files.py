@@ -303,6 +303,36 @@ def test_a_source_that_goes_on_is_settled_also_without_new_rows(shop: Shop) -> N
     shop.check(FIRST)
 
 
+@pytest.mark.parametrize("by", [(), ("--by", "key")], ids=["one", "by"])
+def test_rows_of_a_person_who_has_asked_to_be_erased_may_be_emptied_while_they_are_held(
+    tmp_path: Path, by: tuple[str, ...]
+) -> None:
+    path, store = tmp_path / "a.csv", tmp_path / "a.db"
+    what = ("run", path, "--column", "spent", *by, "--subject", "who", "--retention", 512, "--store", store, "--json")
+    rows = [(f"w{i % 5}", f"k{i % 2}", str(i)) for i in range(100)]
+
+    def save(asked: str, more: int) -> None:
+        emptied = [("", key, "") if who == asked else (who, key, spent) for who, key, spent in rows]
+        lines = [",".join(row) for row in [*emptied, *rows[:more]]]
+        path.write_text("\n".join(["who,key,spent", *lines, ""]))
+
+    save("nobody", 0)
+    assert vestige(*what).exit_code == 0
+    save("w2", 0)
+    assert "has changed in row 3 since it was read; " in vestige(*what, "--if-replaced", "continue").stderr
+    assert vestige("forget", store, "--subject", "w2").exit_code == 0
+    taken = [json.loads(vestige(*what, "--if-replaced", "continue").stdout)["taken"]]
+    assert vestige("verify", store).exit_code == 0
+    save("w2", 7)
+    taken += [json.loads(vestige(*what).stdout)["taken"]]
+    assert taken == [0, 7]
+    states = [state for _, state in read_streams(store).values()]
+    assert sum(int(state.retained.leaving.sum()) for state in states) == 20, "they are held"
+    save("w3", 7)
+    assert "has changed in row 3 since it was read; " not in vestige(*what, "--if-replaced", "continue").stderr
+    assert "has changed in row 4 since it was read; " in vestige(*what, "--if-replaced", "continue").stderr
+
+
 @pytest.mark.parametrize("saved", [False, True])
 def test_another_subject_in_a_row_is_refused_also_where_the_user_says_that_it_goes_on(
     tmp_path: Path, saved: bool

@@ -105,8 +105,10 @@ class StreamsByKey:
         Returns:
             The records of all streams.
         """
-        rows, values, times, subjects, numbers = self.streams.find_records(self._positions.shared[source].slot)
-        return HeldRows(rows, values, times, subjects, numbers, self._find_streams, self.streams._read_rows)
+        slot = self._positions.shared[source].slot
+        rows, values, times, subjects, leaving, numbers = self.streams.find_records(slot)
+        stay, read = ~leaving, self.streams._read_rows
+        return HeldRows(rows[stay], values[stay], times[stay], subjects[stay], numbers[stay], self._find_streams, read)
 
     def _find_streams(self, keys: Texts) -> Ints:
         """Find the numbers of the streams of keys; -1 where there is none."""

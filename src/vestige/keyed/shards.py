@@ -33,7 +33,7 @@ from vestige.stream.event import find_event
 from vestige.stream.rules import Rules
 from vestige.stream.update import close_full_batch
 from vestige.times import make_missing_times
-from vestige.types import Floats, Ints, Times
+from vestige.types import Bools, Floats, Ints, Times
 
 if TYPE_CHECKING:
     from vestige.keyed.batch_kernels import Terms
@@ -343,14 +343,15 @@ class Shards:
         """Whether a stream has a request that was not met yet."""
         return any(_has_open(stream) for shard in self._shards for stream in shard.elsewhere.values())
 
-    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Bools, Ints]:
         """Find the records that are rows of a source.
 
         Args:
             slot: the slot of the source.
 
         Returns:
-            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+            Their rows in the source, values, times and pseudonyms, whether they are leaving, and the numbers of their
+            streams.
         """
         parts = [self._find_alone(place, slot) for place in range(len(self._shards))]
         for place, shard in enumerate(self._shards):
@@ -358,11 +359,11 @@ class Shards:
             n = len(keys)
             times = rows.times.view("M8[us]") if len(rows.times) else make_missing_times(n)
             subjects = unpack_subjects(rows.subjects) if len(rows.subjects) else np.full(n, None)
-            parts.append((rows.numbers, rows.values, times, subjects, keys + place * STREAMS))
-        rows_, values, times_, subjects_, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return rows_, values, times_, subjects_, numbers
+            parts.append((rows.numbers, rows.values, times, subjects, np.zeros(n, np.bool_), keys + place * STREAMS))
+        rows_, values, times_, subjects_, leaving, numbers = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return rows_, values, times_, subjects_, leaving, numbers
 
-    def _find_alone(self, place: int, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+    def _find_alone(self, place: int, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Bools, Ints]:
         """The same for the streams of a shard that its arrays do not hold."""
         made = [Records.empty(self.rules.policy.columns)]
         numbers = [np.empty(0, np.int64)]
@@ -371,9 +372,9 @@ class Shards:
             numbers.append(np.full(len(made[-1]), place * STREAMS + key))
         held = [
             np.concatenate([getattr(part, name) for part in made])
-            for name in ("numbers", "values", "times", "subjects")
+            for name in ("numbers", "values", "times", "subjects", "leaving")
         ]
-        return held[0], held[1], held[2], held[3], np.concatenate(numbers)
+        return held[0], held[1], held[2], held[3], held[4], np.concatenate(numbers)
 
     def count_overdue(self, deadline: int) -> int:
         """Count the records whose time is not after a deadline.

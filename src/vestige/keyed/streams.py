@@ -638,14 +638,15 @@ class KeyedStreams(Generic[E_co]):
         with self._lock:
             return self._shards.count_held(self.find_numbers(keys))
 
-    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Ints]:
+    def find_records(self, slot: int) -> tuple[Ints, Floats, Times, NDArray[np.object_], Bools, Ints]:
         """Find the held records that are rows of a source.
 
         Args:
             slot: the slot of the source; see `positions`.
 
         Returns:
-            Their rows in the source, values, times and pseudonyms, and the numbers of their streams.
+            Their rows in the source, values, times and pseudonyms, whether they are leaving, and the numbers of their
+            streams.
         """
         check_int("slot", slot, 0, LARGEST_SLOT)
         with self._lock:

@@ -22,7 +22,7 @@ def _find_single(names: Texts) -> Ints:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldRows:
-    """Held records that are rows of a source.
+    """Held records that are rows of a source, but for those that are leaving, whose rows may be emptied there.
 
     Attributes:
         rows: the row of each record in the source.
@@ -59,7 +59,8 @@ class HeldRows:
         Returns:
             The columns.
         """
-        kept = [(key, records) for key, records in parts if len(records)]
+        staying = [(key, records.where(~records.leaving)) for key, records in parts]
+        kept = [(key, records) for key, records in staying if len(records)]
         numbers = {key: place for place, (key, _) in enumerate(kept)}
 
         def find_streams(keys: Texts) -> Ints:

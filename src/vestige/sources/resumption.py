@@ -14,7 +14,7 @@ from vestige.sources.comparison import RowComparison, explain_difference
 from vestige.sources.held import HeldRows
 from vestige.sources.identity import FileIdentity, FileProgress, digest_key, find_name
 from vestige.sources.positions import encode_position
-from vestige.sources.protocol import KEEP_NUMBERS, History, Resumption
+from vestige.sources.protocol import History, Resumption
 
 if TYPE_CHECKING:
     from vestige.sources.file import FileSource
@@ -175,7 +175,10 @@ def _explain_remedy(history: History, progress: FileProgress, different: int | N
         "taken before"
     )
     if different is not None:
-        return f"if a row was dropped or moved, put it back, and {KEEP_NUMBERS}; {other}"
+        return (
+            "if a row was dropped or moved, put it back; if one was edited, restore it, since it is counted as it was "
+            f"read (rows of people who have asked to be erased may be emptied); {other}"
+        )
     missed = "" if history.by is None else ", and takes earlier rows that a stream has not taken"
     same = (
         f"if it contains the same rows and more, --if-replaced continue continues after row "
