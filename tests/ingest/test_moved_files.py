@@ -224,6 +224,33 @@ def copy_file_beside_itself(shop: Shop) -> None:
     shop.refuses("exports", text="is a copy of", if_moved="same")
 
 
+def copy_file_beside_itself_of_which_nothing_is_held(shop: Shop) -> None:
+    shop.begin()
+    shop.forget()
+    shop.copy("exports/visits.csv", "exports/visits (copy).csv")
+    shop.refuses("exports", text="is a copy of")
+    shop.delete("exports/visits (copy).csv")
+    shop.goes_on("exports")
+
+
+def pack_file_and_keep_it(shop: Shop) -> None:
+    shop.begin()
+    packed = shop.home / "exports/visits.csv.gz"
+    packed.write_bytes(gzip.compress((shop.home / "exports/visits.csv").read_bytes()))
+    shop.refuses("exports", text="is a copy of")
+    shop.forget()
+    shop.refuses("exports", text="is a copy of")
+    shop.delete("exports/visits.csv.gz")
+    shop.goes_on("exports")
+
+
+def export_all_rows_and_more_beside_them(shop: Shop) -> None:
+    shop.begin("exports/1/visits.csv")
+    shop.copy("exports/1/visits.csv", "exports/2/visits.csv")
+    shop.append("exports/2/visits.csv", 30)
+    shop.refuses("exports/1", "exports/2", text="or has all its rows")
+
+
 def move_file_and_copy_it_too(shop: Shop) -> None:
     shop.begin()
     shop.move("exports/visits.csv", "exports/new/visits.csv")
@@ -477,6 +504,9 @@ SCENARIOS: list[Callable[[Shop], None]] = [
     rename_file_of_which_nothing_is_held,
     copy_file_under_another_name_and_delete_it,
     copy_file_beside_itself,
+    copy_file_beside_itself_of_which_nothing_is_held,
+    pack_file_and_keep_it,
+    export_all_rows_and_more_beside_them,
     move_file_and_copy_it_too,
     swap_two_files,
     move_file_away_and_back,

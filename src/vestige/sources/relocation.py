@@ -10,15 +10,17 @@ held by tests/ingest/test_moved_files.py.
 
 from __future__ import annotations
 
-import filecmp
+import gzip
 import math
 import os
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import IO
 
 from vestige.errors import SourceError
 from vestige.sources.comparison import RowComparison, measure_presence
@@ -31,6 +33,10 @@ from vestige.sources.resumption import find_progress, recall_dialect
 
 _ORDERS = 100
 """Held rows tell files apart if they have at least so many orders; five rows that all differ have 120."""
+_FEW = 5
+"""Files of fewer rows may be equal by chance."""
+_PART = 1 << 20
+_GZIP = b"\x1f\x8b"
 _COUNTED = 1_000
 """Number of held rows whose orders are counted."""
 _ROTATED = re.compile(r"([.-](\d+))?(\.gz)?$")
@@ -238,7 +244,8 @@ class _Search:
         """Whether a file may be one that was read before, although no held rows confirm it."""
         witnesses = self._hear(found, known)
         if known.is_here:  # so are both, and can be compared
-            return witnesses.stand and witnesses.tell and _is_copy(known.name, found.place)
+            is_copy = not witnesses.count and known.progress.furthest >= _FEW and _is_copy(known.name, found.place)
+            return is_copy or (witnesses.stand and witnesses.tell)
         if witnesses.stand:
             return True
         if known.name in self._away:
@@ -288,8 +295,8 @@ class _Search:
         path, read = found.source.path, f"{known.name}, which was read before"
         if is_copy:
             return (
-                f"{path}: is a copy of {read} and is read too; leave out one of them, or give --if-moved new to count "
-                "the rows of both"
+                f"{path}: is a copy of {read} and is read too, or has all its rows; leave out one of them, or give "
+                "--if-moved new to count the rows of both"
             )
         witnesses = self._hear(found, known)
         why = "no row of that one is held" if not witnesses.count else "the rows of that one that are held do not tell"
@@ -319,9 +326,19 @@ def _is_likely(found: _Found, known: _Known) -> bool:
 
 
 def _is_copy(one: str, other: str) -> bool:
-    with suppress(OSError):
-        return filecmp.cmp(one, other, shallow=False)
+    """Whether two files have the same content, packed or not."""
+    with suppress(OSError, EOFError, zlib.error), ExitStack() as stack:
+        first, second = (stack.enter_context(_open(path)) for path in (one, other))
+        while (part := first.read(_PART)) == second.read(_PART):
+            if not part:
+                return True
     return False
+
+
+def _open(path: str) -> IO[bytes]:
+    with open(path, "rb") as file:
+        is_gzip = file.read(2) == _GZIP
+    return gzip.open(path) if is_gzip else open(path, "rb")
 
 
 def _find_inode(identity: FileIdentity) -> tuple[int, int]:
