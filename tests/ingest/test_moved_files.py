@@ -244,6 +244,19 @@ def pack_file_and_keep_it(shop: Shop) -> None:
     shop.goes_on("exports")
 
 
+def export_plain_and_packed(shop: Shop) -> None:
+    shop.write("exports/visits.csv", shop.make(3))
+    packed = shop.home / "exports/visits.csv.gz"
+    packed.write_bytes(gzip.compress((shop.home / "exports/visits.csv").read_bytes()))
+    shop.refuses("exports", text="both are read")
+    shop.delete("exports/visits.csv.gz")
+    shop.goes_on("exports")
+    packed.write_bytes(gzip.compress((shop.home / "exports/visits.csv").read_bytes()))
+    shop.refuses("exports", text="is a copy of")
+    packed.write_bytes(gzip.compress(b"spent,key\n" + b"7,k1\n" * 9))
+    assert shop.read([str(shop.home / "exports")], "new") == 9
+
+
 def export_all_rows_and_more_beside_them(shop: Shop) -> None:
     shop.begin("exports/1/visits.csv")
     shop.copy("exports/1/visits.csv", "exports/2/visits.csv")
@@ -506,6 +519,7 @@ SCENARIOS: list[Callable[[Shop], None]] = [
     copy_file_beside_itself,
     copy_file_beside_itself_of_which_nothing_is_held,
     pack_file_and_keep_it,
+    export_plain_and_packed,
     export_all_rows_and_more_beside_them,
     move_file_and_copy_it_too,
     swap_two_files,

@@ -128,6 +128,7 @@ def find_moves(sources: Sequence[FileSource], history: History) -> dict[str, Mov
     search.follow_others(found)
     for each in found:
         search.judge(each)
+    search.judge_packed(found)
     search.report()
     return search.moves
 
@@ -220,6 +221,17 @@ class _Search:
         else:
             self._refused.append(self._explain(found, best, is_copy=is_copy))
 
+    def judge_packed(self, found: Sequence[_Found]) -> None:
+        """Refuse a new file that is read both plain and packed, unless the user says that both count."""
+        new = {each.place: each.source.path for each in found if self._is_open(each)}
+        for place in () if self._history.if_moved == "new" else new:
+            packed = f"{place}.gz"
+            if packed in new and _is_copy(place, packed):
+                self._refused.append(
+                    f"{new[packed]}: is a copy of {new[place]}, and both are read; leave out one of them, or give "
+                    "--if-moved new to count the rows of both"
+                )
+
     def report(self) -> None:
         """Say what moved.
 
@@ -244,8 +256,8 @@ class _Search:
         """Whether a file may be one that was read before, although no held rows confirm it."""
         witnesses = self._hear(found, known)
         if known.is_here:  # so are both, and can be compared
-            is_copy = not witnesses.count and known.progress.furthest >= _FEW and _is_copy(known.name, found.place)
-            return is_copy or (witnesses.stand and witnesses.tell)
+            no_chance = _is_packed(known.name, found.place) or (not witnesses.count and known.progress.furthest >= _FEW)
+            return (witnesses.stand and witnesses.tell) or (no_chance and _is_copy(known.name, found.place))
         if witnesses.stand:
             return True
         if known.name in self._away:
@@ -321,8 +333,13 @@ def _is_likely(found: _Found, known: _Known) -> bool:
     same_name = os.path.basename(known.name) == os.path.basename(found.place)
     same_inode = _find_inode(known.identity) == _find_inode(found.now)
     same_size = known.identity.size == found.now.size
-    is_packed = known.name.removesuffix(".gz") == found.place.removesuffix(".gz")
+    is_packed = _is_packed(known.name, found.place)
     return (same_size and (same_name or same_inode)) or is_packed or _is_next(known.name, found.place)
+
+
+def _is_packed(one: str, other: str) -> bool:
+    """Whether two files have the same path but for a packing."""
+    return one.removesuffix(".gz") == other.removesuffix(".gz")
 
 
 def _is_copy(one: str, other: str) -> bool:
