@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from io import BufferedReader
 from itertools import takewhile
-from typing import IO
 
 from vestige.errors import SourceError
 from vestige.sources.comparison import RowComparison, measure_presence
@@ -352,7 +352,7 @@ def _is_copy(one: str, other: str) -> bool:
     return False
 
 
-def _open(path: str) -> IO[bytes]:
+def _open(path: str) -> gzip.GzipFile | BufferedReader:
     with open(path, "rb") as file:
         is_gzip = file.read(2) == _GZIP
     return gzip.open(path) if is_gzip else open(path, "rb")
