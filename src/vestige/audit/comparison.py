@@ -252,7 +252,8 @@ def compare(
             raise ParameterError(
                 f"policies: {name!r} is {show_value(policy)}, not a vestige.Policy; pass policies by name"
             )
-    several = isinstance(retention, Sequence | np.ndarray) and not isinstance(retention, str | bytes)
+    several = isinstance(retention, Sequence) and not isinstance(retention, str | bytes)
+    several = several or (isinstance(retention, np.ndarray) and retention.ndim > 0)
     given: Iterable[object] = retention if isinstance(retention, Iterable) and several else [retention]
     retentions = [check_int("retention", each, 1) for each in given]
     if not retentions:

@@ -26,6 +26,8 @@ from vestige.types import Floats
 
 _WRITE_FLAGS = os.O_WRONLY | os.O_RDWR
 _STANDARD = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib"))
+_MAKERS = ("namedtuple", "make_dataclass", "_caller", "_create_")
+"""Functions of the standard library that ask for the module of the class that they make, and give frames to nobody."""
 _PACKAGES = tuple(sysconfig.get_paths()[name] for name in ("purelib", "platlib"))
 _EVENTS = (
     *("os.mkdir", "os.mkfifo", "os.mknod", "os.rename", "os.link", "os.symlink", "os.remove", "os.rmdir"),
@@ -206,15 +208,14 @@ class _Watch:
 
 def _is_allowed(event: str, frame: FrameType | None) -> bool:
     """Whether a module is being imported or a kernel compiled, which may happen late, or the library asks itself."""
-    files = []
+    files, function = [], "" if frame is None else frame.f_code.co_name
     while frame is not None:
         files.append((frame.f_code.co_filename, str(frame.f_globals.get("__name__"))))
         frame = frame.f_back
     if any(name.startswith(("numba.", "llvmlite.")) or path.startswith("<frozen importlib") for path, name in files):
         return True
-    return (
-        event.startswith("sys._getframe")
-        and all(  # as a logger does; what gives frames to others is called by them
-            path.startswith(_STANDARD) and not path.startswith(_PACKAGES) for path, _ in files[:2]
-        )
+    # a logger and what makes a class ask who calls; what gives frames to others is called by them
+    asking = files[: 1 if function in _MAKERS else 2]
+    return event.startswith("sys._getframe") and all(
+        path.startswith(_STANDARD) and not path.startswith(_PACKAGES) for path, _ in asking
     )

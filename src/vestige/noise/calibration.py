@@ -81,7 +81,6 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     )
 
 
-@lru_cache(maxsize=64)  # a function of public parameters: nothing of any record is in it
 def noise_scale(epsilon: float, delta: float, *, size: int = 1) -> float:
     """Compute the deviation of discrete Gaussian noise, divided by the most that one record moves the numbers (in l2).
 
@@ -102,11 +101,16 @@ def noise_scale(epsilon: float, delta: float, *, size: int = 1) -> float:
         >>> round(noise_scale(1.0, 1e-6), 4)
         4.2247
     """
-    from scipy.optimize import brentq  # noqa: PLC0415
-
     check_float("epsilon", epsilon, lambda n: 0.0 < n < math.inf, "a number above 0, such as 1.0")
     check_float("delta", delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
-    correction = check_int("size", size, 1) / LEAST_DEVIATION**2
+    return _find_scale(epsilon, delta, check_int("size", size, 1))
+
+
+@lru_cache(maxsize=64)  # a function of public parameters: nothing of any record is in it
+def _find_scale(epsilon: float, delta: float, size: int) -> float:
+    from scipy.optimize import brentq  # noqa: PLC0415
+
+    correction = size / LEAST_DEVIATION**2
     left = min(epsilon, _LARGEST_EPSILON) - _PER_COORDINATE * correction
     share = delta * math.exp(-correction) - size * math.exp(left) * _BEYOND
     if left <= 0.0 or share <= 0.0 or gaussian_delta(left, 1.0 / _LARGEST_SCALE) > share:

@@ -49,8 +49,8 @@ class EncodingVariance(NamedTuple):
 
     Attributes:
         expected: the best estimate.
-        upper: an upper limit of it at a level of one in a thousand: coarse words, and words in place of averages, are
-            taken to be as frequent as the simulation does not rule out.
+        upper: an upper limit of it at a level of one in a thousand: coarse words, and words in place of averages or
+            averages in place of words, are taken to be as frequent as the simulation does not rule out.
         missed: the share of streams whose answer says that it has missed its target.
     """
 
@@ -92,7 +92,7 @@ def find_encoding_variance(
         step = channel.find_step(np.ones(batch, np.bool_), size)
         variance = np.full(size, weights.sum() * step**2 / 12.0)
         return EncodingVariance(variance, variance)
-    shares, doubt, residuals = np.ones(len(moments)), 0.0, np.zeros((len(moments), size))
+    shares, doubts, residuals = np.ones(len(moments)), (0.0, 0.0), np.zeros((len(moments), size))
     if policy.is_identity and channel.is_searched:
         some = np.unique(np.linspace(0, size - 1, min(size, _MAX_NUMBERS)).astype(int))
         simulation = _Averages(policy, encoded[some], spread[some], rows[:, some], batch, batch * len(some) // size)
@@ -106,15 +106,18 @@ def find_encoding_variance(
             variance = np.minimum(weights @ residuals, spread**2)
             return EncodingVariance(variance, variance)
         share = float(shares.mean())
-        doubt = _upper_limit(share, len(moments) * _TRIALS_PER_MOMENT) - share
+        tried = len(moments) * _TRIALS_PER_MOMENT
+        doubts = _upper_limit(share, tried) - share, (1.0 - share) - _upper_limit(1.0 - share, tried)
     length = channel.count_rows(channel.find_room(batch), size)  # more records are not used
     key = ("words", policy.statistic if _is_compiled(policy.statistic, channel) else policy, length)
     words = model.remember(key, lambda: _Words(policy, encoded, influence, rows, length))
-    expected, upper = (
-        weights @ words.find_variances(batch, moments, np.minimum(shares + more, 1.0), residuals, deviations)
-        for more, deviations in ((0.0, 0.0), (doubt, _DEVIATIONS))
+    expected, more_words, fewer_words = (
+        weights @ words.find_variances(batch, moments, np.clip(shares + more, 0.0, 1.0), residuals, deviations)
+        for more, deviations in ((0.0, 0.0), *((doubt, _DEVIATIONS) for doubt in doubts))
     )
-    return EncodingVariance(expected, upper, words.find_missed(batch, batches, moments, shares))
+    return EncodingVariance(
+        expected, np.maximum(more_words, fewer_words), words.find_missed(batch, batches, moments, shares)
+    )
 
 
 class _Words:

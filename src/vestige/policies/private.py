@@ -162,9 +162,9 @@ class Private(Encoded[E_co]):
             )
         if isinstance(self.policy, Mean) and self.policy.channel == "average":
             raise ParameterError("channel='average' shows values, which Private must not; use channel='bits'")
-        self._check_bounds()
         check_float("epsilon", self.epsilon, lambda n: 0.0 < n < np.inf, "a number above 0, such as 1.0")
         check_float("delta", self.delta, lambda n: 0.0 < n < 1.0, "a number between 0 and 1, such as 1e-6")
+        self._check_bounds()
         self.scale  # noqa: B018  # whether epsilon and delta are within reach is said at once
 
     def unwrap(self) -> Encoded[E_co]:
