@@ -151,11 +151,10 @@ SHAPES: dict[str, Draw] = {
     "whole numbers": lambda rng, shape: np.rint(rng.exponential(10.0, shape)) / 10.0,
 }
 CLOSE = 0.1
-"""Predicted over measured squares, beyond three standard errors of both: the law is for steps between powers of two.
+"""Predicted over measured squares, beyond three standard errors of what is measured.
 
-What the prediction itself leaves open is stated: where one word in 100,000 makes up most of it, such as with heavy
-tails in the shortest batches, most sets of streams have no such word. Then streams tell their own error too small, so
-that least and most are compared with what they leave open, not with what they show alone.
+What the prediction itself leaves open comes on top: where one word in 100,000 makes up most of it, such as with heavy
+tails in the shortest batches, most sets of streams have no such word.
 """
 
 
@@ -181,7 +180,7 @@ class Cell:
 
 
 def kept(cell: Cell, trials: int) -> Floats:
-    """How far answers that are not marked as off are from the mean of all records, squared, in deviations of a record."""
+    """Squares of how far answers not marked as off are from the mean of all records, in deviations of a record."""
     squares = []
     for trial in range(trials):
         rows = cell.rows(np.random.default_rng([3, trial]), cell.records)
