@@ -39,10 +39,10 @@ from numpy.typing import NDArray
 
 from leaky import DIARY, Window
 from vestige import Clock, Records, Stream
-from vestige.types import Bools, Floats, Ints
+from vestige.types import Bools, Floats
 
 WAIT = 1_000
-METHODS = ("update", "update_many", "can_encode", "rewrite", "answer")
+METHODS = ("update", "update_many", "rewrite", "answer")
 HARD = resource.getrlimit(resource.RLIMIT_CORE)[1]
 _HIDDEN: dict[str, Any] = {}
 _VARIABLE: contextvars.ContextVar[float] = contextvars.ContextVar("variable")
@@ -147,6 +147,7 @@ PLACES: dict[str, Callable[[float], object]] = {
     "a module made up": lambda value: sys.modules.update(secret=types.ModuleType(f"secret {value}")),
     "a library's variable": lambda value: setattr(math, "secret", value),
     "a library's table": warnings.filters.append,  # type: ignore[attr-defined]
+    "the manager of loggers": lambda value: setattr(logging.root.manager, "secret", value),
     "a library's class": lambda value: setattr(logging.Logger, f"secret{value}", value),
     "a library's function": lambda value: setattr(np.mean, f"secret{value}", value),
     "a logger": lambda value: logging.getLogger(f"secret {value}"),
@@ -217,7 +218,6 @@ BEYOND: dict[str, Callable[[float], object]] = {
     "how far a list has grown": lambda value: _once("list", list).extend([None] * _whole(value, 2)),
     "in which of a few bins it falls": lambda value: _once("bins", set).add(_whole(value, 3)),
     "a class that is dropped": lambda value: type(f"Secret{value}", (Window,), {}),
-    "deep inside a library": lambda value: setattr(logging.root.manager, "secret", value),
 }
 """What no check of this kind can see; the docs say so."""
 
@@ -256,10 +256,6 @@ class InMethod(Window):
         keep = np.zeros(len(retained) + len(values), np.bool_)
         keep[-2 * batch :] = True
         return keep
-
-    def can_encode(self, clock: Clock, rounds: Ints, leaving: Bools) -> bool:
-        self._hoard("can_encode", clock, rounds.copy())
-        return super().can_encode(clock, rounds, leaving)
 
     def rewrite(self, clock: Clock, retained: Records, coins: int) -> tuple[int, Bools] | None:  # noqa: ARG002
         self._hoard("rewrite", clock, retained.values.copy())

@@ -18,7 +18,7 @@ ALIKE = (
     *("a class variable with an underscore", "the class's docstring", "a function's annotations", "a counter"),
     *("a hash", "a file's mode", "a file's attributes", "a library's table", "a library's function"),
     *("the calling stream", "the environment of the process", "what is called at exit", "numpy's print options"),
-    *("the recursion limit", "the interpreter's tables", "a finalizer", "the decimal context", "can_encode", "answer"),
+    *("the recursion limit", "the interpreter's tables", "a finalizer", "the decimal context", "answer"),
     *("the number of open files", "a file that is named like a kernel", "an attribute of a library's function"),
     *("another name of a module", "the signals that wait", "an alarm", "a limit of csv", "a hash of another kind"),
     "the lines of files that errors show",

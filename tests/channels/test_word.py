@@ -82,8 +82,8 @@ def write(
 def check(values: Floats, keep: Bools, reading: Reading, first: int) -> Decoded:
     """The independent reader says the same floats; with exact sums the same up to what floats round off.
 
-    A number is ((residue - dither + 1/2) + turns * modulus) * step: four roundings, each of at most 2^-53 of a modulus
-    or of the number.
+    A number is a + ((residue - dither + 1/2) + turns * modulus) * step, where a is the first record: roundings, each of
+    at most 2^-53 of a modulus, of the number or of its distance from that record.
     """
     size, kept = values.shape[1], np.flatnonzero(keep).tolist()
     rows: list[list[float]] = values.tolist()
@@ -94,8 +94,10 @@ def check(values: Floats, keep: Bools, reading: Reading, first: int) -> Decoded:
     assert np.allclose(numbers[alike], reading.numbers[alike], rtol=2.0**-50, atol=0.0)
     assert reading.off.tolist() == [found.off] * size
     exact = decode(rows, kept, len(keep), size, first, Fraction)
-    for number, truth, span in zip(reading.numbers.tolist(), exact.numbers, exact.spans, strict=True):
-        assert abs(Fraction(number) - truth) <= (abs(truth) + span) / 2**50 + Fraction(5, 10**324)
+    columns = zip(rows[kept[0]], reading.numbers.tolist(), exact.numbers, exact.spans, strict=True)
+    for anchor, number, truth, span in columns:
+        apart = abs(Fraction(anchor) - truth)
+        assert abs(Fraction(number) - truth) <= (abs(truth) + span + apart) / 2**50 + Fraction(5, 10**324)
     return found
 
 
