@@ -23,7 +23,7 @@ ALIKE = (
     *("another name of a module", "the signals that wait", "an alarm", "a limit of csv", "a hash of another kind"),
     "the lines of files that errors show",
     *("how far a list has grown", "in which of a few bins it falls", "a class that is dropped"),
-    *("where nobody checks", "freed memory", "deep inside a library", "random", "the locale"),
+    *("where nobody checks", "freed memory", "the manager of loggers", "random", "the locale"),
     *("a method's attribute", "a variable of a base class", "a generator", "a variable of a thread", "a pipe"),
     *("numpy.random", "a module made up", "a library's variable", "a signal handler", "a timer", "the environment"),
     *("a function's constants", "a buffer", "a cycle", "a logger", "the umask", "a library's class"),
