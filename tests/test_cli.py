@@ -249,7 +249,7 @@ def started(line: str) -> str:
     """What a service prints until it is asked to end, which it does as the signal says."""
     command = [*shlex.split(line), "--port", "0"]
     with subprocess.Popen(command, env=os.environ | PATH, stdout=subprocess.PIPE, text=True) as process:
-        limit = threading.Timer(60, process.kill)
+        limit = threading.Timer(300, process.kill)  # a first start compiles kernels
         limit.start()
         assert process.stdout is not None
         printed = process.stdout.readline()

@@ -1,7 +1,8 @@
 """Forty kinds of tables: false alarms at most the level, and power of 0.9 at twenty snapshots of public layouts.
 
 Tolerances are binomial: a count of false alarms may exceed its expectation as far as one time in a thousand; at most
-one of 46 missed means a power above 0.9 with 95% confidence (0.9^46 + 46 * 0.1 * 0.9^45 is 0.0480).
+one of 46 missed means a power above 0.9 with 95% confidence (0.9^46 + 46 * 0.1 * 0.9^45 is 0.0480), and so does none
+of 29 (0.0471), as many as Algorithm 1 is tried on, which tries all subsets.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def test_layouts_are_found(name: str) -> None:
 @pytest.mark.slow(50)
 @pytest.mark.parametrize("name", list(CURATED))
 def test_power_is_above_90_percent(name: str) -> None:
-    repetitions = 46
+    repetitions = 29 if name.startswith("Algorithm 1") else 46
     missed = sum(not found.is_finding for found in count_verdicts(CURATED[name], repetitions, first=1_000))
     assert binom.cdf(missed, repetitions, 0.1) <= 0.05, f"{missed} missed"
 

@@ -45,13 +45,13 @@ def find(name: str, title: str) -> Kind:
     return KINDS[name][title]
 
 
-@pytest.mark.slow(25)
+@pytest.mark.slow(10)
 @pytest.mark.parametrize(("name", "title"), CASES, ids=str)
 def test_answers_are_those_of_all_data_or_say_that_they_are_not(name: str, title: str) -> None:
-    """At half of the default retention, which is harder."""
+    """At half of the default retention, which is harder, and with 12 streams; docs/policies.md has 30 of each."""
     kind = find(name, title)
-    found = measure(name, kind, 0.5)
-    assert found.noted < kind.noted * STREAMS or kind.noted == 1.0
+    found = measure(name, kind, 0.5, streams=12)
+    assert found.noted < kind.noted * found.streams or kind.noted == 1.0
     assert not found.ours or found.ratio <= 1.2
     assert not found.ours or found.worst <= 3.0
 
