@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import os
+import pkgutil
 import random
 import re
 import secrets
@@ -269,9 +271,9 @@ RUNTIMES = {"stream": _run_stream, "keyed": _run_keyed, "stored": _run_stored}
 def show_names() -> dict[str, str]:
     """All public names of the package and its sub-packages."""
     lines = [f"vestige.{name}" for name in vestige.__all__]
-    for name, module in sorted(vars(vestige).items()):
-        if getattr(module, "__name__", "") == f"vestige.{name}":
-            lines += [f"vestige.{name}.{public}" for public in getattr(module, "__all__", ())]
+    for module in pkgutil.iter_modules(vestige.__path__, "vestige."):
+        if module.ispkg:
+            lines += [f"{module.name}.{name}" for name in getattr(importlib.import_module(module.name), "__all__", ())]
     return {"names.txt": "\n".join(lines) + "\n"}
 
 
