@@ -73,16 +73,16 @@ SESSION = (
     "estimate shop.db --format csv",
     "retained shop.db",
     "retained shop.db --json",
-    "forget shop.db --subject c3 --reference ticket-1 --dry-run",
-    "forget shop.db --subject c3 --reference ticket-1",
-    "forget shop.db --subject c4 --now --json",
+    "forget shop.db --subject customer3 --reference ticket-1 --dry-run",
+    "forget shop.db --subject customer3 --reference ticket-1",
+    "forget shop.db --subject customer4 --now --json",
     "receipts shop.db",
     "receipts shop.db --format json",
     "sweep shop.db --dry-run",
     "sweep shop.db --json",
     "sweep shop.db",
     "verify shop.db",
-    "verify shop.db --json --canary c3",
+    "verify shop.db --json --canary customer3",
     "export shop.db --sqlite answers.sqlite",
     "audit store shop.db",
     "audit store shop.db --json",
@@ -142,13 +142,13 @@ def write_inputs(folder: Path) -> None:
         place = (place * 1_103_515_245 + 12_345) % 2**31
         a, b, c = place % 997, place // 997 % 89, place // 88_733 % 53
         shop, kind = ("north", "south", "east")[a % 3], "aabbc"[b % 5]
-        row = (i, 1_768_500_000 + 1_300 * i, shop, f"c{c}", f"{a % 40 + b / 100:.2f}", a % 9, kind, int(a % 9 > b % 9))
-        lines.append(",".join(map(str, row)))
+        spent, late = f"{a % 40 + b / 100:.2f}", int(a % 9 > b % 9)
+        lines.append(f"{i},{1_768_500_000 + 1_300 * i},{shop},customer{c},{spent},{a % 9},{kind},{late}")
     (folder / "visits.csv").write_text("\n".join(lines) + "\n")
     for day in (1, 2, 3):
         kept = [line for i, line in enumerate(lines[1 : 300 * day + 1]) if i >= 300 * (day - 1) or i % 3]
         (folder / f"day{day}.csv").write_text("\n".join([lines[0], *kept]) + "\n")
-    (folder / "requests.tsv").write_text("c5\tticket-9\nc6\tticket-10\n")
+    (folder / "requests.tsv").write_text("customer5\tticket-9\ncustomer6\tticket-10\n")
 
 
 def call(line: str, is_rounded: bool = False) -> str:
