@@ -153,7 +153,7 @@ def write_inputs(folder: Path) -> None:
 
 def call(line: str, is_rounded: bool = False) -> str:
     """What a command prints and how it ends, numbers rounded to what all machines agree on."""
-    made = CliRunner().invoke(command, line.split(), prog_name="vestige")
+    made = CliRunner(env={"COLUMNS": "80", "FORCE_COLOR": None}).invoke(command, line.split(), prog_name="vestige")
     text = _LONG.sub(lambda found: f"{float(found[0]):.8g}", made.output.replace(str(Path.cwd()), "."))
     text = "".join(part for part in text.splitlines(keepends=True) if not part.startswith("vestige: compiling"))
     text, secrets_ = _MEASURED.sub("*", _CHOSEN.sub("*", text) if is_rounded else text), list[str]()
