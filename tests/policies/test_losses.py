@@ -119,6 +119,17 @@ def test_a_rare_class_in_sorted_rows_is_fitted_as_all_data_fit_it(seed: int) -> 
     assert np.abs(off).max() <= 2.0
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("scale", [0.0, 1e2, 1e3, 1e5])
+def test_curvature_that_cannot_be_moved_ends_no_stream(classes: int, scale: float) -> None:
+    """Where classes are told apart beyond what float64 holds, or a predictor is always zero."""
+    model, size = LogisticRegression(2, classes=classes).statistic.model, 3 * (classes - 1)
+    bend = np.eye(size)
+    bend[2::3] = 0.0
+    moved = model.move_curvature(bend, np.arange(size) * scale, 1.1 * np.arange(size) * scale + 1.0)
+    assert moved is None or np.isfinite(moved).all()
+
+
 @pytest.mark.parametrize("classes", [2, 3, 5])
 def test_curvature_is_moved_as_that_of_records_is(classes: int) -> None:
     """Normal records are as many on both sides of their mean; what is moved nowhere is as it was."""

@@ -29,7 +29,8 @@ DEFAULT_L2 = 1e-12
 """The default penalty, here and in the adapters: it makes separable classes have a finite answer and nothing more, so
 that the answer is that of all records; 1e-6 would shrink the coefficient of a column of standard deviation 1e-4 to a
 hundredth."""
-_SMALLEST, _LEAST_SHARE = 1e-300, 1e-9
+_LEAST_WEIGHT, _LEAST_SHARE = 1e-100, 1e-9
+"""Of a record that says something, and of a curvature that is added so that it has a root."""
 _MOST_GROWTH = 16.0
 """Of what one of the records before is taken to say, in one batch."""
 
@@ -198,16 +199,18 @@ class _Logistic(statistics.Model):
         apart = (axes * np.sqrt(dim * np.maximum(sizes, 0.0))).T
         points = np.zeros((2 * dim, dim + 1))
         points[:, :dim] = np.concatenate([middle + apart, middle - apart])
-        before, after = self._weigh(old, points), self._weigh(new, points)
-        weights = whole / (2 * dim) / np.maximum(before, _SMALLEST)
-        grown = after / np.maximum(before, _SMALLEST)
-        less = np.clip(grown, 1.0 / _MOST_GROWTH, _MOST_GROWTH) / np.maximum(grown, _SMALLEST)
+        before, after = (np.maximum(self._weigh(at, points), _LEAST_WEIGHT) for at in (old, new))
+        weights = whole / (2 * dim) / before
+        less = np.clip(after / before, 1.0 / _MOST_GROWTH, _MOST_GROWTH) / (after / before)
         moved = self.curvature(new, points, weights * less)
         if self.classes == 2:
             return moved
         # of several classes, points do not make the whole curvature, which is turned as theirs is
-        small = np.diag(bend.diagonal()) * _LEAST_SHARE
-        roots = [np.linalg.cholesky(part + small) for part in (self.curvature(old, points, weights), moved)]
+        small = np.diag(np.maximum(bend.diagonal(), _LEAST_WEIGHT)) * _LEAST_SHARE
+        try:
+            roots = [np.linalg.cholesky(part + small) for part in (self.curvature(old, points, weights), moved)]
+        except np.linalg.LinAlgError:
+            return None
         turn = np.linalg.solve(roots[0].T, roots[1].T).T
         turned: Floats = turn @ bend @ turn.T
         return turned
@@ -346,9 +349,8 @@ class LogisticRegression(Minimum[LogisticEstimate]):
         return self._find_scores(self._compute_numbers(clock, retained))
 
     def _find_scores(self, numbers: Floats) -> Floats:
-        scores: Floats = self.statistic.model.contrasts @ self.statistic.find_parameters(numbers).reshape(
-            -1, self.dim + 1
-        )
+        table = self.statistic.find_parameters(numbers).reshape(-1, self.dim + 1)
+        scores: Floats = self.statistic.model.contrasts @ table
         return scores
 
     def conclude(self, numbers: Floats, worth: float, rounding: float) -> LogisticEstimate:  # noqa: ARG002

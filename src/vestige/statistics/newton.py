@@ -199,7 +199,7 @@ class Batch:
         """The curvature of the records before, and of the one more, a share of the way from where it was to here."""
         assert self.past is not None  # noqa: S101  # its caller knows
         moved = self.model.move_curvature(self.past.bend, self.old, at)
-        if moved is not None:
+        if moved is not None and np.isfinite(moved).all():
             there: Floats = self.held + share * (moved - self.past.bend)
             return there
         change = self._find_change(after, 0.0 if self.model.is_likelihood else self._find_pulled(at, after + held))
