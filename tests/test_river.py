@@ -106,11 +106,13 @@ def test_examples_that_wait_make_the_stream_and_the_predictions_of_pushes(half_l
             assert model._stream.retained == stream.retained
 
 
-def test_a_fit_is_gone_with_the_records_that_it_rests_on() -> None:
+@pytest.mark.parametrize("kind", [float, np.int64])
+def test_a_fit_is_gone_with_the_records_that_it_rests_on(kind: Callable[[int], float]) -> None:
+    """Whether examples wait, or are of a type that is pushed at once."""
     model, batches = river.LinearRegressor(retention=200, seed=0), 0
     for t in range(1, 1_001):
         last = model._stream.clock.last if model._stream is not None else 0
-        model.learn_one({"a": float(t % 7)}, float(t % 3))
+        model.learn_one({"a": kind(t % 7)}, kind(t % 3) if t % 4 else 1.0)
         assert model._stream is not None
         assert t - model._stream.clock.last < model._stream.batch
         if model._stream.clock.last != last:

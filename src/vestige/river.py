@@ -376,7 +376,7 @@ class _Model(base.Estimator, Generic[E]):
         self._features: tuple[Any, ...] = ()
         self._stream: Stream[E] | None = None
         self._waiting: list[list[float]] = []
-        self._room = 1
+        self._room, self._last = 1, 0
         self._fit: _Fit | None = None
         self._left = 0
 
@@ -398,18 +398,21 @@ class _Model(base.Estimator, Generic[E]):
             if len(self._waiting) >= self._room:
                 self._take_waiting(self._stream)
         else:
-            self._take_waiting(self._stream)
-            self._stream.push(row)
+            self._take_waiting(self._stream, row)
 
-    def _take_waiting(self, stream: Stream[E]) -> None:
-        last = stream.clock.last
-        if self._waiting:
-            stream.extend(self._waiting)
-            self._waiting = []
-        clock = stream.clock
-        self._room = max(1, clock.last + stream.batch - clock.t)
-        if clock.last != last:
-            self._fit = None
+    def _take_waiting(self, stream: Stream[E], row: list[float] | None = None) -> None:
+        """Have the stream take what waits, and then an example that it may refuse."""
+        try:
+            if self._waiting:
+                stream.extend(self._waiting)
+                self._waiting = []
+            if row is not None:
+                stream.push(row)
+        finally:
+            clock = stream.clock
+            self._room = max(1, clock.last + stream.batch - clock.t)
+            if clock.last != self._last:
+                self._last, self._fit = clock.last, None
 
     def _find_fit(self) -> _Fit | None:
         """The fit, computed again if it has gone or is due; None before the first example."""

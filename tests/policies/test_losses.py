@@ -126,7 +126,8 @@ def test_curvature_that_cannot_be_moved_ends_no_stream(classes: int, scale: floa
     model, size = LogisticRegression(2, classes=classes).statistic.model, 3 * (classes - 1)
     bend = np.eye(size)
     bend[2::3] = 0.0
-    moved = model.move_curvature(bend, np.arange(size) * scale, 1.1 * np.arange(size) * scale + 1.0)
+    old: Floats = np.linspace(0.0, scale * (size - 1.0), size)
+    moved = model.move_curvature(bend, old, np.asarray(1.1 * old + 1.0, np.float64))
     assert moved is None or np.isfinite(moved).all()
 
 
